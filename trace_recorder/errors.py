@@ -10,6 +10,7 @@
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
+    ├── RulesError                a check has rules with mistakes, or runs that it cannot pair
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -65,6 +66,10 @@ class TrajectoryFormatError(TraceRecorderError, ValueError):
 
 class QueryError(TraceRecorderError, ValueError):
     """A query for runs has an unknown term. The message lists the terms of the query language."""
+
+
+class RulesError(TraceRecorderError, ValueError):
+    """The rules of a check have mistakes, or its runs cannot be paired. The message has a line for each mistake."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):

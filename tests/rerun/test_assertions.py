@@ -59,7 +59,7 @@ def test_a_failed_assertion_shows_the_recorded_values(path: Path) -> None:
     with pytest.raises(AssertionError) as errors:
         run.assert_no_errors()
 
-    assert str(tools.value) == "tools called: ['search', 'fetch']\n  expected:     ['fetch']"
+    assert str(tools.value) == "tools called: ['search', 'fetch']\n  expected:     ['fetch'] (the exact list of calls, in this order)"
     assert str(errors.value) == "the run has errors:\n  fetch: OSError: gone"
 
 
@@ -93,7 +93,7 @@ def test_a_failed_test_shows_the_last_steps(project: Project) -> None:
     result.stdout.fnmatch_lines([
         '>       trajectory.assert_tools_called("search")',
         "E       AssertionError: tools called: [[]'search', 'search', *",
-        "E         expected:     [[]'search'[]]",
+        "E         expected:     [[]'search'[]] (the exact list of calls, in this order)",
         "*-- trajectory --*",
         "this run: */trajectory0/test_one.jsonl",
         "... 2 steps before these",

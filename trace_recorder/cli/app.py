@@ -55,6 +55,7 @@ class RecorderCommand(TyperCommand):
 
         Otherwise typer would take the program's name as the RUN if the RUN before `--` is omitted.
         """
+        args = self._repeated_options(args)
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
             return self._parse(ctx, args)
@@ -63,6 +64,26 @@ class RecorderCommand(TyperCommand):
         rest = self._parse(ctx, args[:position])
         ctx.params[COMMAND_PARAMETER] = [*(ctx.params.get(COMMAND_PARAMETER) or ()), *words]
         return rest
+
+    def _repeated_options(self, args: list[str]) -> list[str]:
+        """Repeat an option whose metavar ends with "..." before each of its values: `--against a b` has two.
+
+        A shell makes several words of a pattern such as `live/*.json`.
+        """
+        names = {
+            name
+            for param in self.params
+            if param.param_type_name == "option" and (getattr(param, "metavar", None) or "").endswith("...")
+            for name in param.opts
+        }
+        repeated, option = [], ""
+        for position, word in enumerate(args):
+            if word.startswith("-"):
+                option = word
+            elif option in names and args[position - 1] != option:
+                repeated.append(option)
+            repeated.append(word)
+        return repeated
 
     def _parse(self, ctx: ClickObject, args: list[str]) -> list[str]:
         """Parse words. Refuse an option that takes one value and is given twice: click would drop the first value."""
@@ -85,6 +106,7 @@ COMMANDS = {
     "view": "view:view",
     "stats": "stats:stats",
     "diff": "diff:diff",
+    "check": "check:check",
     "grep": "grep:grep",
     "find": "find:find",
     "index": "find:index",
@@ -101,7 +123,7 @@ COMMANDS = {
     "serve": "replay:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
+FAILURE_CODES = {"check": 2, "diff": 2, "find": 2, "grep": 2}
 """The exit codes of the commands that do not exit with 1 if they fail.
 
 The exit code 1 of these commands is an answer, such as "no match".

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -44,9 +44,9 @@ _TIME = re.compile(
 
 
 class IdAndTimeStripper:
-    """Removes ids from values if `ignore` has "ids", and times if it has "times"."""
+    """Removes ids from values if `ignore` has "ids", times if it has "times", and the texts that `patterns` match."""
 
-    def __init__(self, ignore: Collection[Ignored]) -> None:
+    def __init__(self, ignore: Collection[Ignored], patterns: Iterable[re.Pattern[str]] = ()) -> None:
         self._names: set[str] = set()
         self._patterns: list[tuple[re.Pattern[str], str]] = []
         if "ids" in ignore:
@@ -55,6 +55,7 @@ class IdAndTimeStripper:
         if "times" in ignore:
             self._names |= _TIME_NAMES
             self._patterns.append((_TIME, "<times>"))
+        self._patterns += ((pattern, "<ignored>") for pattern in patterns)
 
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
         """Return a value without ids and times.
@@ -104,13 +105,14 @@ class ComparableSteps:
     """Makes the `ComparableStep`s of one run, one after another."""
 
     ignore: Collection[Ignored]
+    ignored_texts: Collection[re.Pattern[str]] = ()
     _stripper: IdAndTimeStripper = field(init=False)
     _relations: PromptRelations = field(default_factory=PromptRelations)
     _tools: dict[str | None, Sequence[Tool]] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._stripper = IdAndTimeStripper(self.ignore)
+        self._stripper = IdAndTimeStripper(self.ignore, self.ignored_texts)
 
     def of(self, trajectory: Trajectory) -> list[ComparableStep]:
         """Return the steps and calls of a run in the order of time."""

@@ -1,0 +1,153 @@
+"""The command `check`: whether live runs act as good runs did, for people, for machines and for CI systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trace_recorder.cli.arguments import AsJson, no_runs_message
+from trace_recorder.cli.list_runs import read_summary
+from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, find_runs, process, read_run
+from trace_recorder.cli.text_layout import pluralize
+
+if TYPE_CHECKING:
+    from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict, TaskVerdict
+    from trace_recorder.values.trajectory import Trajectory
+
+Golden = Annotated[
+    list[Path], typer.Argument(metavar="GOLDEN...", help="Good runs, or directories with good runs in or below them.")
+]
+Against = Annotated[
+    list[Path],
+    typer.Option("--against", metavar="RUNS...", help="The live runs to check, or directories with live runs."),
+]
+RulesOption = Annotated[
+    Path | None, typer.Option("--rules", metavar="FILE", help="Rules as TOML, in place of the default rules.")
+]
+Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML for a CI system.")]
+MarkdownFile = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary with the diff for a pull request.")
+]
+
+
+def check(  # noqa: PLR0913, PLR0917 - one argument for each option
+    golden: Golden,
+    against: Against,
+    rules: RulesOption = None,
+    as_json: AsJson = False,
+    junit: Junit = None,
+    markdown: MarkdownFile = None,
+) -> None:
+    """Compare live runs with good runs: tools, errors, prompts, models, figures and the result.
+
+    Runs are paired by their task. Exits with 0 if enough live runs of each task agree with a good run, 1 if not, 2 if
+    a run or the rules cannot be read.
+    """
+    from trace_recorder.cli import check_reports  # noqa: PLC0415 - `--help` does not need these
+    from trace_recorder.figures.gate.gate import GateVerdict, check_task, tasks_of  # noqa: PLC0415
+    from trace_recorder.figures.gate.rules import Rules  # noqa: PLC0415
+    from trace_recorder.figures.gate.rules_file import read_rules  # noqa: PLC0415
+
+    all_rules = Rules()
+    if rules is not None:
+        all_rules = process(rules, lambda: read_rules(rules))
+    runs = CheckedFiles(golden, against)
+    tasks = tasks_of(runs.golden, runs.live, all_rules.pair)
+    with Progress(len(tasks)) as progress:
+        verdicts = [*progress.over(check_task(task, all_rules, runs.load) for task in tasks)]
+    verdict = GateVerdict(verdicts)
+    for path, content in ((junit, check_reports.junit_xml), (markdown, check_reports.markdown_summary)):
+        if path is not None:
+            process(path, lambda: check_reports.write_report(path, content(verdict)), "written")  # noqa: B023 - used at once
+    if as_json:
+        print_json(verdict.to_dict())
+    else:
+        print_lines(console(), verdict_lines(verdict))
+    for message in runs.unreadable.values():
+        warn(message)
+    if runs.unreadable:
+        raise typer.Exit(2)
+    if not verdict.passed:
+        raise typer.Exit(1)
+
+
+class CheckedFiles:
+    """The runs of both sides, and why some of them cannot be read."""
+
+    def __init__(self, golden: Sequence[Path], live: Sequence[Path]) -> None:
+        self.unreadable: dict[Path, str] = {}
+        self.golden = self._runs_at(golden)
+        self.live = self._runs_at(live)
+        both = {run.path.resolve() for run in self.golden} & {run.path.resolve() for run in self.live}
+        if both:
+            fail(f"{min(both)} is a golden run and a live run; give it once", 2)
+
+    def load(self, path: Path) -> Trajectory | str:
+        """Load a run, or return why it cannot be read."""
+        try:
+            return read_run(path)
+        except UnreadableError as error:
+            self.unreadable[path] = str(error)
+            return str(error)
+
+    def _runs_at(self, paths: Sequence[Path]) -> list[RunOfTask]:
+        """Return the runs at these paths with their tasks. A run that cannot be read has no task."""
+        from trace_recorder.figures.gate.gate import RunOfTask  # noqa: PLC0415 - as above
+
+        runs = []
+        for path in find_runs(paths):
+            task = None
+            try:
+                task = read_summary(path).task
+            except UnreadableError as error:
+                self.unreadable[path] = str(error)
+                continue
+            runs.append(RunOfTask(path, task))
+        if not runs:
+            raise UnreadableError(next(iter(self.unreadable.values()), no_runs_message(paths)))
+        return runs
+
+
+def verdict_lines(verdict: GateVerdict) -> Iterator[str]:
+    """Yield the lines of a verdict for people."""
+    for task in verdict.tasks:
+        yield f"{verdict_word(task)}: {task_title(task)}"
+        for run in task.runs:
+            yield f"  {run_line(run)}"
+            yield from (f"    {violation}" for violation in run.violations)
+        if task.problem:
+            yield f"  {task.problem}"
+    yield summary_line(verdict)
+
+
+def verdict_word(task: TaskVerdict) -> str:
+    """Return whether a task passes, as a word."""
+    if task.passed:
+        return "ok"
+    return "failed"
+
+
+def task_title(task: TaskVerdict) -> str:
+    """Return the task of the runs on one line."""
+    return task.task or "runs without a task"
+
+
+def run_line(run: RunVerdict) -> str:
+    """Return the result of one run as a sentence."""
+    if run.unreadable:
+        return f"{run.path}: it cannot be read"
+    if run.golden is None:
+        return f"{run.path}: there is no golden run to compare it with"
+    if run.passed:
+        return f"{run.path}: agrees with {run.golden}"
+    return f"{run.path}: {pluralize(len(run.violations), 'difference')} from {run.golden}"
+
+
+def summary_line(verdict: GateVerdict) -> str:
+    """Return how many tasks pass."""
+    passed = sum(task.passed for task in verdict.tasks)
+    return f"{passed} of {pluralize(len(verdict.tasks), 'task')} ok"

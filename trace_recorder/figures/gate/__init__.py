@@ -1,0 +1,1 @@
+"""The gate: rules for a run, and the comparison of live runs with good ones."""
