@@ -8,13 +8,15 @@ replaying mean is known to `trace_recorder.rerun`; here it is only connected wit
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,6 +36,8 @@ LAST_STEPS = 3
 LONGEST_NAME = 120
 
 _BLOCK = pytest.StashKey["RecordOrReplay"]()
+_MISMATCH = pytest.StashKey[str]()
+"""How the replay of a test differs from its journal."""
 _BLOCK_FIXTURE = "_trajectory_block"
 _SAFE = re.compile(r"[a-z0-9_.\[\]-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\[\]-]")
@@ -168,29 +172,93 @@ def _end(item: pytest.Item, block: RecordOrReplay) -> None:
     except ReplayMismatchError as mismatch:
         message = str(mismatch)
     if message:
-        pytest.fail(message, pytrace=False)
+        item.stash[_MISMATCH] = message
+        pytest.fail(_headline(message), pytrace=False)
     if block.replay is None and not block.is_kept:
         item.warn(pytest.PytestWarning(f"{item.nodeid} has the trajectory marker, but made no LLM call that was seen"))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a test that failed what its agent did last, and in which file it is."""
-    report = yield
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to the report of a test that failed what its agent did last, and how its replay differs from the journal.
+
+    The difference is printed once, in the summary at the end. So the exceptions in the traceback have its first line.
+    """
     block = item.stash.get(_BLOCK, None)
-    if block is not None and report.when == "call" and report.failed:
-        report.sections.append(("trajectory", "\n".join(_section(block, report.longreprtext))))
+    if block is None or call.when != "call" or call.excinfo is None:
+        return (yield)
+    mismatch = item.stash.get(_MISMATCH, "")
+    if not mismatch and block.replay is not None and block.replay.mismatch is not None:
+        mismatch = str(block.replay.mismatch)
+    with _short_messages(call.excinfo.value, mismatch):
+        report = yield
+    if not report.failed:
+        return report
+    if mismatch:
+        vars(report)["trajectory_mismatch"] = f"{mismatch}\n{_advice(item)}"
+        item.user_properties.append(("trajectory_mismatch", mismatch))  # for JUnit XML
+    report.sections.append(("trajectory", "\n".join(_section(block, mismatch))))
     return report
 
 
-def _section(block: RecordOrReplay, output: str) -> Generator[str]:
-    mismatch = block.replay.mismatch if block.replay else None
-    if mismatch is not None and str(mismatch) not in output:
-        yield f"{mismatch}\n"
-    if mismatch is not None:
-        yield "If the change is intended, record the run again: pytest --trajectory-mode=all\n"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how the replays of failed tests differ from their journals, and how to record these tests again."""
+    mismatches = {
+        report.nodeid: report.trajectory_mismatch
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if hasattr(report, "trajectory_mismatch")
+    }
+    if not mismatches:
+        return
+    terminalreporter.section("replays that differ from their journals")
+    for test, mismatch in mismatches.items():
+        terminalreporter.write_line(f"{test}: {mismatch}")
+
+
+def _headline(message: str) -> str:
+    """The first line of a mismatch. The summary has the rest."""
+    first, _, rest = message.partition("\n")
+    if not rest:
+        return message
+    return f"{first.rstrip(':')} (the summary at the end shows the differences)"
+
+
+@contextmanager
+def _short_messages(error: BaseException, mismatch: str) -> Generator[None]:
+    """Shorten the messages of the exceptions with this mismatch, while a report of them is made."""
+    errors: list[BaseException] = []
+    last: BaseException | None = error
+    while last is not None and last not in errors:
+        errors.append(last)
+        last = last.__cause__ or last.__context__
+    arguments = [(each, each.args) for each in errors if mismatch and mismatch in each.args]
+    for each, args in arguments:
+        each.args = tuple(_headline(mismatch) if value == mismatch else value for value in args)
+    try:
+        yield
+    finally:
+        for each, args in arguments:
+            each.args = args
+
+
+def _advice(item: pytest.Item) -> str:
+    """How to record a test again."""
+    mode = _marker_of(item).mode
+    if mode is not None:
+        return f'If the change is intended, record the run again: mode="all" in the marker in place of mode="{mode}"'
+    file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    test = quote(file + item.nodeid[item.nodeid.find("::") :])  # parameters are in brackets, and may have spaces
+    return f"If the change is intended, record the run again: pytest --trajectory-mode=all {test}"
+
+
+def _section(block: RecordOrReplay, mismatch: str) -> Generator[str]:
     yield f"this run: {block.path}" + (f", replayed from {block.journal}" if block.replay else "")
-    yield _last_steps(block.path)
+    # the failed call has the mismatch as its error, whose lines are printed elsewhere
+    differences = {line.strip() for line in mismatch.splitlines()[1:]}
+    yield from (line for line in _last_steps(block.path).splitlines() if line.strip() not in differences - {""})
 
 
 def _last_steps(path: Path) -> str:

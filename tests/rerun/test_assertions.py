@@ -59,7 +59,9 @@ def test_a_failed_assertion_shows_the_recorded_values(path: Path) -> None:
     with pytest.raises(AssertionError) as errors:
         run.assert_no_errors()
 
-    assert str(tools.value) == "tools called: ['search', 'fetch']\n  expected:     ['fetch'] (the exact list of calls, in this order)"
+    assert str(tools.value) == (
+        "tools called: ['search', 'fetch']\n  expected:     ['fetch'] (the exact list of calls, in this order)"
+    )
     assert str(errors.value) == "the run has errors:\n  fetch: OSError: gone"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from xml.etree import ElementTree
 
 import pytest
 
@@ -114,19 +115,66 @@ def test_a_replayed_test_records_a_run_of_its_own(project: Project) -> None:
 
 
 def test_a_changed_prompt_fails_the_test(project: Project) -> None:
-    """The failure shows the changed word, names both files, and says how to accept the change."""
+    """The failure names both files. The summary shows the changed word, once, and says how to accept the change."""
     project.run(ONE)
 
     result = project.run(ONE.replace('"first"', '"first of all"'))
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
-        "*messages[[]0[]].content: first{+ of all+}",
         "*-- trajectory --*",
-        "*pytest --trajectory-mode=all",
         "this run: */test_one.jsonl, replayed from */trajectories/test_it/test_one.jsonl",
+        "*= replays that differ from their journals =*",
+        "test_it.py::test_one: test_one.jsonl has no answer to this request *",
+        "  ~ messages[[]0[]].content: first{+ of all+}",
+        "*pytest --trajectory-mode=all test_it.py::test_one",
     ])  # fmt: skip
-    assert project.requests == [1, 0]
+    assert (str(result.stdout).count("{+ of all+}"), project.requests) == (1, [1, 0])
+
+
+CHANGED = """
+@pytest.mark.parametrize("question", ["a b", "c"])
+@pytest.mark.trajectory(MARKER)
+def test_one(question):
+    run(question, *QUESTIONS)
+
+@pytest.mark.trajectory
+def test_other():
+    run("d")
+"""
+
+
+def test_each_difference_is_in_the_summary_once(project: Project) -> None:
+    """The summary has each test with its difference, and a command that records exactly this test again."""
+    source = CHANGED.replace("MARKER", "")
+    project.run(source.replace("QUESTIONS", '["x"]')).assert_outcomes(passed=3)
+
+    result = project.run(source.replace("QUESTIONS", '["y"]'), "--junitxml=report.xml")
+    again = "--trajectory-mode=all", "test_it.py::test_one[a b]"
+    project.run(source.replace("QUESTIONS", '["y"]'), *again).assert_outcomes(passed=1)
+
+    result.assert_outcomes(failed=2, passed=1)
+    printed = str(result.stdout)
+    assert printed.count("~ messages[0].content: [-x-]{+y+}") == 2
+    assert printed.count("pytest --trajectory-mode=all 'test_it.py::test_one[a b]'\n") == 1
+    assert printed.count("pytest --trajectory-mode=all 'test_it.py::test_one[c]'\n") == 1
+    report = ElementTree.parse(project.pytester.path / "report.xml")
+    properties = [element.get("value", "") for element in report.iter("property")]
+    assert ["[-x-]{+y+}" in value for value in properties] == [True, True]
+
+
+def test_a_call_that_is_no_longer_made_is_in_the_summary(project: Project) -> None:
+    """The summary names the calls. A marker that has a mode must be changed to record the test again."""
+    source = CHANGED.replace("MARKER", 'mode="once"')
+    project.run(source.replace("QUESTIONS", '["x"]'))
+
+    result = project.run(source.replace("QUESTIONS", "[]"))
+
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines([
+        "test_it.py::test_one[[]a b]: *llm_2*",
+        'If the change is intended, * mode="all" in the marker in place of mode="once"',
+    ])  # fmt: skip
 
 
 def test_a_hidden_mismatch_fails_the_test(project: Project) -> None:

@@ -40,10 +40,17 @@ def test_each_test_has_its_own_file(project: Project) -> None:
 
 
 def test_many_workers_record_and_replay(project: Project) -> None:
-    """With xdist, each worker records and replays its own tests."""
+    """With xdist, each worker records and replays its own tests. The summary has the difference of a worker's test."""
+    changed = MANY.replace('run("c")', 'run("d")')
     project.run(MANY, "-n", "2", subprocess=True).assert_outcomes(passed=7)
-    project.run(MANY, "-n", "2", "--trajectory-mode=none", subprocess=True).assert_outcomes(passed=7)
+    result = project.run(changed, "-n", "2", "--trajectory-mode=none", subprocess=True)
 
+    result.assert_outcomes(passed=6, failed=1)
+    result.stdout.fnmatch_lines([
+        "*= replays that differ from their journals =*",
+        "*messages[[]0[]].content: [[]-c-[]]{+d+}",
+        "*pytest --trajectory-mode=all test_it.py::TestClass::test_each",
+    ])  # fmt: skip
     assert (project.requests, len(project.journals)) == ([7, 0], 7)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from trace_recorder.cli.text_layout import pluralize
 
 if TYPE_CHECKING:
     from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict, TaskVerdict
+    from trace_recorder.figures.gate.rules import Rules
     from trace_recorder.values.trajectory import Trajectory
 
 Golden = Annotated[
@@ -47,22 +49,17 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
     Runs are paired by their task. Exits with 0 if enough live runs of each task agree with a good run, 1 if not, 2 if
     a run or the rules cannot be read.
     """
-    from trace_recorder.cli import check_reports  # noqa: PLC0415 - `--help` does not need these
-    from trace_recorder.figures.gate.gate import GateVerdict, check_task, tasks_of  # noqa: PLC0415
-    from trace_recorder.figures.gate.rules import Rules  # noqa: PLC0415
-    from trace_recorder.figures.gate.rules_file import read_rules  # noqa: PLC0415
+    from trace_recorder.figures.gate.gate import GateVerdict, TaskVerdict, check_task, tasks_of  # noqa: PLC0415 - slow
 
-    all_rules = Rules()
-    if rules is not None:
-        all_rules = process(rules, lambda: read_rules(rules))
+    all_rules = _rules_of(rules)
     runs = CheckedFiles(golden, against)
     tasks = tasks_of(runs.golden, runs.live, all_rules.pair)
     with Progress(len(tasks)) as progress:
         verdicts = [*progress.over(check_task(task, all_rules, runs.load) for task in tasks)]
+    if runs.unlisted:
+        verdicts.append(TaskVerdict("runs that cannot be read", runs.unlisted, "they cannot be read"))
     verdict = GateVerdict(verdicts)
-    for path, content in ((junit, check_reports.junit_xml), (markdown, check_reports.markdown_summary)):
-        if path is not None:
-            process(path, lambda: check_reports.write_report(path, content(verdict)), "written")  # noqa: B023 - used at once
+    _write_reports(verdict, junit, markdown)
     if as_json:
         print_json(verdict.to_dict())
     else:
@@ -75,11 +72,36 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
         raise typer.Exit(1)
 
 
+def _rules_of(path: Path | None) -> Rules:
+    """Return the rules of a file, or the default rules. Exits with a sentence for each mistake in the file."""
+    from trace_recorder.figures.gate.rules import Rules  # noqa: PLC0415 - `--help` does not need these
+    from trace_recorder.figures.gate.rules_file import read_rules  # noqa: PLC0415
+
+    if path is None:
+        return Rules()
+    try:
+        return process(path, partial(read_rules, path))
+    except UnreadableError as error:
+        for mistake in str(error).splitlines():
+            warn(mistake)
+        raise typer.Exit(2) from None
+
+
+def _write_reports(verdict: GateVerdict, junit: Path | None, markdown: Path | None) -> None:
+    from trace_recorder.cli.check_reports import junit_xml, markdown_summary, write_report  # noqa: PLC0415 - imports XML
+
+    for path, content in ((junit, junit_xml), (markdown, markdown_summary)):
+        if path is not None:
+            process(path, partial(write_report, path, content(verdict)), "written")
+
+
 class CheckedFiles:
     """The runs of both sides, and why some of them cannot be read."""
 
     def __init__(self, golden: Sequence[Path], live: Sequence[Path]) -> None:
         self.unreadable: dict[Path, str] = {}
+        self.unlisted: list[RunVerdict] = []
+        """The runs whose task cannot be read, so that they are in no pair."""
         self.golden = self._runs_at(golden)
         self.live = self._runs_at(live)
         both = {run.path.resolve() for run in self.golden} & {run.path.resolve() for run in self.live}
@@ -96,17 +118,15 @@ class CheckedFiles:
 
     def _runs_at(self, paths: Sequence[Path]) -> list[RunOfTask]:
         """Return the runs at these paths with their tasks. A run that cannot be read has no task."""
-        from trace_recorder.figures.gate.gate import RunOfTask  # noqa: PLC0415 - as above
+        from trace_recorder.figures.gate.gate import RunOfTask, RunVerdict  # noqa: PLC0415 - as above
 
         runs = []
         for path in find_runs(paths):
-            task = None
             try:
-                task = read_summary(path).task
+                runs.append(RunOfTask(path, read_summary(path).task))
             except UnreadableError as error:
                 self.unreadable[path] = str(error)
-                continue
-            runs.append(RunOfTask(path, task))
+                self.unlisted.append(RunVerdict(path, None, unreadable=str(error)))
         if not runs:
             raise UnreadableError(next(iter(self.unreadable.values()), no_runs_message(paths)))
         return runs

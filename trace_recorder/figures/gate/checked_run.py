@@ -199,7 +199,9 @@ class CheckedRun:
         begun: set[str | None] = set()
         for step in comparable.of(self.trajectory):
             source = step.source.call or step.source.step
-            agent = source and source.agent
+            agent = None
+            if source is not None:
+                agent = source.agent
             messages = as_list(as_dict(step.parts["prompt"]).get("messages"))
             values = [(f"{message['role']} message", message) for message in messages]
             values += [(name, step.parts[name]) for name in _OF_A_REQUEST if step.parts[name]]

@@ -191,15 +191,12 @@ def _check_run(path: Path, golden: Sequence[tuple[Path, CheckedRun]], rules: Rul
     if isinstance(loaded, str):
         return RunVerdict(path, None, unreadable=loaded)
     live = CheckedRun(loaded, rules.ignore)
-    best: RunVerdict | None = None
+    verdicts: list[RunVerdict] = []
     for golden_path, good in golden:
-        violations = violations_of(good, live, rules)
-        if best is None or len(violations) < len(best.violations):
-            best = RunVerdict(path, golden_path, tuple(violations))
-        if not violations:
+        verdicts.append(RunVerdict(path, golden_path, tuple(violations_of(good, live, rules))))
+        if verdicts[-1].passed:
             break
-    assert best is not None
-    return best
+    return min(verdicts, key=lambda verdict: len(verdict.violations))
 
 
 def _too_few(runs: Sequence[RunVerdict], passing: Passing) -> Iterator[str]:

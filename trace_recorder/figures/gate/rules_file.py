@@ -136,9 +136,7 @@ def _of_type(kind: type, description: str) -> Reader:
 
 def _elements(read: Reader) -> Reader:
     def read_all(value: Value) -> tuple[Value, ...]:
-        if not isinstance(value, list):
-            raise ValueError(f"{_shown(value)} is not a list")
-        return tuple(map(read, value))
+        return tuple(map(read, _list(value)))
 
     return read_all
 
@@ -205,6 +203,7 @@ def _shown(value: Value) -> str:
 _text = _of_type(str, "a text")
 _flag = _of_type(bool, "true or false")
 _table = _of_type(dict, "a table")
+_list = _of_type(list, "a list")
 _texts, _patterns = _elements(_text), _elements(_pattern)
 
 _TOP: dict[str, Reader] = {

@@ -86,7 +86,7 @@ Calls = Sequence[StepCall]
 
 def _take_equal(
     before: list[list[StepCall]], after: list[list[StepCall]], key: Callable[[Calls], bytes]
-) -> list[tuple[Calls, Calls]]:
+) -> Sequence[tuple[Calls, Calls]]:
     """Take the elements with equal keys out of two lists, and return them in pairs."""
     by_key: dict[bytes, list[list[StepCall]]] = defaultdict(list)
     for calls in after:
