@@ -79,6 +79,16 @@ class CheckedRun:
         return self.trajectory.agent_steps
 
     @cached_property
+    def step_of_call(self) -> dict[str, int]:
+        """The number of the step of each LLM call that belongs to a step, by the id of the call."""
+        numbers = {}
+        for step in self.steps:
+            numbers.update(dict.fromkeys(step.interaction_ids, step.step_number))
+            if step.interaction is not None:
+                numbers[step.interaction.interaction_id] = step.step_number
+        return numbers
+
+    @cached_property
     def calls(self) -> list[StepCall]:
         """The tool calls of all steps, in order."""
         return [StepCall(step.step_number, call) for step in self.steps for call in step.tool_calls]
@@ -113,7 +123,7 @@ class CheckedRun:
         """
         run = self.trajectory
         failures = [
-            RunFailure("LLM call", call.interaction_id, _text(call.error), call.step_number)
+            RunFailure("LLM call", call.interaction_id, _text(call.error), self.step_of_call.get(call.interaction_id))
             for call in run.llm_interactions
             if call.error
         ]
@@ -184,7 +194,8 @@ class CheckedRun:
         """The models that each agent asked, by the agent's name. Each model has the step of its first call."""
         models: dict[str | None, dict[str, int | None]] = {}
         for call in self.trajectory.llm_interactions:
-            models.setdefault(call.agent, {}).setdefault(call.model or "unknown", call.step_number)
+            step = self.step_of_call.get(call.interaction_id)
+            models.setdefault(call.agent, {}).setdefault(call.model or "unknown", step)
         return models
 
     @cached_property

@@ -107,8 +107,8 @@ class RunVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the run was read and breaks no rule."""
-        return not self.violations and not self.unreadable
+        """Whether the run was compared with a good run, and breaks no rule."""
+        return self.golden is not None and not self.violations
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""

@@ -50,6 +50,13 @@ class Limit:
         raise ValueError(f'{value!r} is not a limit such as "+10%" (at most 10% more), "10%" (more or less) or 5000')
 
 
+def times(count: int) -> str:
+    """Return how often something happens, as words."""
+    if count == 1:
+        return "once"
+    return f"{count} times"
+
+
 @dataclass(frozen=True, slots=True)
 class CountRange:
     """How often a tool may be called. `most` is None if there is no upper bound."""
@@ -77,12 +84,12 @@ class CountRange:
 
     def __str__(self) -> str:
         if self.most is None:
-            return f"at least {self.least}"
+            return f"at least {times(self.least)}"
         if self.least == self.most:
-            return f"exactly {self.least}"
+            return times(self.least)
         if self.least == 0:
-            return f"at most {self.most}"
-        return f"{self.least} to {self.most}"
+            return f"at most {times(self.most)}"
+        return f"{self.least} to {self.most} times"
 
 
 @dataclass(frozen=True, slots=True)

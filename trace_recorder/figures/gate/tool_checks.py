@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from trace_recorder.figures.gate.checked_run import CheckedRun, StepCall
-from trace_recorder.figures.gate.rules import EVERY_TOOL, ArgumentRule, CountRange, ToolComparison
+from trace_recorder.figures.gate.rules import EVERY_TOOL, ArgumentRule, CountRange, ToolComparison, times
 from trace_recorder.figures.gate.violations import Violation, change_lines, of_agent, value_text
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload
@@ -45,10 +45,9 @@ def check_forbidden(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation
     for name in names:
         calls = run.calls_of(name)
         if calls:
-            times = "once"
-            if len(calls) > 1:
-                times = f"{len(calls)} times"
-            message = f"{name} is called {times}, and must not be called: {value_text(calls[0].call.arguments)}"
+            message = (
+                f"{name} is called {times(len(calls))}, and must not be called: {value_text(calls[0].call.arguments)}"
+            )
             yield Violation("tools.forbidden", message, calls[0].step)
 
 
@@ -57,7 +56,7 @@ def check_counts(run: CheckedRun, counts: Mapping[str, CountRange]) -> Iterator[
     for name, allowed in counts.items():
         count = len(run.calls_of(name))
         if count not in allowed:
-            yield Violation("tools.counts", f"{name} is called {count} times, and must be called {allowed} times")
+            yield Violation("tools.counts", f"{name} is called {times(count)}, and must be called {allowed}")
 
 
 class AgentPair(NamedTuple):
@@ -117,7 +116,7 @@ def compare_tools(golden: CheckedRun, live: CheckedRun, comparison: ToolComparis
         return
     for name in dict.fromkeys([*before, *after]):
         if comparison == "counts" and before[name] != after[name]:
-            message = f"{name} is called {after[name]} times, and {before[name]} times in the golden run"
+            message = f"{name} is called {times(after[name])}, and {times(before[name])} in the golden run"
             yield Violation("tools", message, _first_step(live, name))
         elif comparison == "set" and bool(before[name]) != bool(after[name]):
             message = f"{name} is called, but not in the golden run"
@@ -142,7 +141,7 @@ def _other_order(pair: AgentPair) -> Iterator[Violation]:
     step = None
     if first < len(after):
         step = pair.live[first].step
-    marked = marked_words(", ".join(before), ", ".join(after))
+    marked = marked_words(" ".join(before), " ".join(after))
     yield Violation("tools", f"{of_agent(pair.name)}{how} than in the golden run: {marked}", step)
 
 
