@@ -64,9 +64,10 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
         print_json(verdict.to_dict())
     else:
         print_lines(console(), verdict_lines(verdict))
-    for message in runs.unreadable.values():
+    unreadable = [run.unreadable for task in verdict.tasks for run in task.runs if run.unreadable]
+    for message in dict.fromkeys([*runs.unreadable, *unreadable]):
         warn(message)
-    if runs.unreadable:
+    if unreadable or runs.unreadable:
         raise typer.Exit(2)
     if not verdict.passed:
         raise typer.Exit(1)
@@ -99,7 +100,7 @@ class CheckedFiles:
     """The runs of both sides, and why some of them cannot be read."""
 
     def __init__(self, golden: Sequence[Path], live: Sequence[Path]) -> None:
-        self.unreadable: dict[Path, str] = {}
+        self.unreadable: list[str] = []
         self.unlisted: list[RunVerdict] = []
         """The runs whose task cannot be read, so that they are in no pair."""
         self.golden = self._runs_at(golden)
@@ -113,7 +114,7 @@ class CheckedFiles:
         try:
             return read_run(path)
         except UnreadableError as error:
-            self.unreadable[path] = str(error)
+            self.unreadable.append(str(error))
             return str(error)
 
     def _runs_at(self, paths: Sequence[Path]) -> list[RunOfTask]:
@@ -125,10 +126,10 @@ class CheckedFiles:
             try:
                 runs.append(RunOfTask(path, read_summary(path).task))
             except UnreadableError as error:
-                self.unreadable[path] = str(error)
+                self.unreadable.append(str(error))
                 self.unlisted.append(RunVerdict(path, None, unreadable=str(error)))
         if not runs:
-            raise UnreadableError(next(iter(self.unreadable.values()), no_runs_message(paths)))
+            raise UnreadableError(next(iter(self.unreadable), no_runs_message(paths)))
         return runs
 
 

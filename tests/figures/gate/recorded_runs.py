@@ -44,8 +44,8 @@ def recorded_run(
             recorder.record_llm_interaction([*messages], given, "openai", model)
             if isinstance(given, dict):
                 messages.append({"role": "assistant", "content": given["content"], "tool_calls": given["tool_calls"]})
-                for call in given["tool_calls"]:
-                    messages.append({"role": "tool", "tool_call_id": call["call_id"], "content": "done"})
+                results = ({"role": "tool", "tool_call_id": call["call_id"]} for call in given["tool_calls"])
+                messages += ({**result, "content": "done"} for result in results)
         recorder.finalize(**ending)
     return path
 

@@ -22,8 +22,7 @@ from trace_recorder.figures.gate.run_checks import (
     compare_models,
     compare_prompts,
 )
-
-NO_LIMITS = Limits(None, None, None, None)
+from trace_recorder.values.llm_interaction import ErrorInfo
 
 
 def texts(violations: Any) -> list[str]:
@@ -59,11 +58,9 @@ def test_errors_that_the_good_run_has_are_allowed(tmp_path: Path) -> None:
 
 def test_failed_calls_steps_and_runs_are_errors(tmp_path: Path) -> None:
     """The error of a call names its step, and the error of a run ends the list."""
-    with pytest.raises(RuntimeError), TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
-        recorder.record_llm_interaction([QUESTION], ValueError("refused"), "openai", "m")
-        raise RuntimeError("lost")
+    run = checked(recorded_run(tmp_path / "run.json", [ValueError("refused")]), error=ErrorInfo("RuntimeError", "lost"))
 
-    assert texts(check_failures(checked(tmp_path / "run.json"), ErrorRules())) == [
+    assert texts(check_failures(run, ErrorRules())) == [
         "errors: step 1: llm_1: ValueError: refused",
         "errors: the run: RuntimeError: lost",
     ]

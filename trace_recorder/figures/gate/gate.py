@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from trace_recorder.figures.gate.tool_checks import (
     compare_tools,
 )
 from trace_recorder.figures.gate.violations import Violation
+from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
@@ -184,19 +186,32 @@ def check_task(task: CheckTask, rules: Rules, load: Load) -> TaskVerdict:
     return TaskVerdict(task.task, runs, "; ".join(problems))
 
 
-def _check_run(path: Path, golden: Sequence[tuple[Path, CheckedRun]], rules: Rules, load: Load) -> RunVerdict:
+GoldenRuns = Sequence[tuple[Path, CheckedRun]]
+
+
+def _check_run(path: Path, golden: GoldenRuns, rules: Rules, load: Load) -> RunVerdict:
     if not golden:
         return RunVerdict(path, None)
     loaded = load(path)
     if isinstance(loaded, str):
         return RunVerdict(path, None, unreadable=loaded)
     live = CheckedRun(loaded, rules.ignore)
+    # the calls of a run are read when they are asked for, and those of a damaged file may raise anything
+    return try_call(partial(_nearest, path, live, golden, rules), partial(_uncheckable, path))
+
+
+def _nearest(path: Path, live: CheckedRun, golden: GoldenRuns, rules: Rules) -> RunVerdict:
+    """Return the verdict about a live run, compared with the good run from which it differs least."""
     verdicts: list[RunVerdict] = []
     for golden_path, good in golden:
         verdicts.append(RunVerdict(path, golden_path, tuple(violations_of(good, live, rules))))
         if verdicts[-1].passed:
             break
     return min(verdicts, key=lambda verdict: len(verdict.violations))
+
+
+def _uncheckable(path: Path, error: Exception) -> RunVerdict:
+    return RunVerdict(path, None, unreadable=f"{path} cannot be checked: {type(error).__name__}: {error}")
 
 
 def _too_few(runs: Sequence[RunVerdict], passing: Passing) -> Iterator[str]:
