@@ -254,3 +254,11 @@ def programs(session: nox.Session) -> None:
     )
     for module in ("programs", "program_troubles", "program_logins", "program_resumes"):
         session.run("python", "-m", f"tests.proxy.{module}", str(tools))
+
+
+@nox.session(venv_backend="venv")
+def gate(session: nox.Session) -> None:
+    """Compare 20 equal runs of the demo's agent with a golden run, through every SDK and every form of client."""
+    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "pytest>=9.0")
+    runs = {"TRACE_RECORDER_GATE_RUNS": "20"}
+    session.run("pytest", "tests/figures/gate/test_demo.py", "-k", "equal or agree", *session.posargs, env=runs)

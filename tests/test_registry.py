@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,6 +66,7 @@ def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> 
     (tmp_path / "reward.py").write_text("def good(run):\n    return 1.0\n")
     with registered():
         place.record("--", sys.executable, "agent.py")
+        shutil.copy(tmp_path / "run.json", tmp_path / "copy.json")
         yield place
 
 
@@ -87,6 +89,7 @@ READING = {
     "tail": (("run.json",), "Hello"),
     "stats": (("run.json",), "echo/e1"),
     "diff": (("run.json", "run.json"), ""),
+    "check": (("run.json", "--against", "copy.json"), "copy.json: agrees with run.json"),
     "grep": (("There", "run.json"), "There"),
     "sql": (("select content from messages", "run.json"), "There"),
     "find": (("There", "run.json"), "run.json"),

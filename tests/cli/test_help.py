@@ -17,6 +17,7 @@ USAGE = {
     "view": "[PATH...]",
     "stats": "[PATH...]",
     "diff": "[A] [B]",
+    "check": "GOLDEN...",
     "grep": "PATTERN [PATH...]",
     "find": "QUERY [PATH...]",
     "index": "[DIR]",

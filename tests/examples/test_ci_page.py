@@ -76,7 +76,8 @@ def place(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "test_agent.py").write_text(TEST)
     with serving(answer_to) as server:
-        yield tmp_path, environment(server.url, tmp_path)
+        only_ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p pytest_trace_recorder"}
+        yield tmp_path, environment(server.url, tmp_path) | only_ours
 
 
 def run(place: tuple[Path, dict[str, str]], commands: str, **variables: str) -> tuple[int, str]:
@@ -132,8 +133,8 @@ def keys_on_the_page() -> set[str]:
 def test_the_rules_of_the_page_are_valid(tmp_path: Path) -> None:
     """The example has no mistake, and the table has every key."""
     (tmp_path / "check.toml").write_text(RULES)
-    tables = {f"{table}.{key}" for table, (_, readers) in rules_file._TABLES.items() for key in readers}  # noqa: SLF001
-    top = rules_file._TOP.keys() - rules_file._TABLES.keys()  # noqa: SLF001
+    tables = {f"{table}.{key}" for table, (_, readers) in rules_file.TABLES.items() for key in readers}
+    top = rules_file.TOP_KEYS.keys() - rules_file.TABLES.keys()
 
     assert read_rules(tmp_path / "check.toml").passing.runs == 3
     assert keys_on_the_page() == tables | top

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +13,9 @@ from trace_recorder.cli.arguments import AsJson, no_runs_message
 from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, find_runs, process, read_run
-from trace_recorder.cli.text_layout import pluralize
 
 if TYPE_CHECKING:
-    from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict, TaskVerdict
+    from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict
     from trace_recorder.figures.gate.rules import Rules
     from trace_recorder.values.trajectory import Trajectory
 
@@ -49,7 +48,8 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
     Runs are paired by their task. Exits with 0 if enough live runs of each task agree with a good run, 1 if not, 2 if
     a run or the rules cannot be read.
     """
-    from trace_recorder.figures.gate.gate import GateVerdict, TaskVerdict, check_task, tasks_of  # noqa: PLC0415 - slow
+    from trace_recorder.cli.check_reports import verdict_lines  # noqa: PLC0415 - so that `--help` is fast
+    from trace_recorder.figures.gate.gate import GateVerdict, TaskVerdict, check_task, tasks_of  # noqa: PLC0415 - so
 
     all_rules = _rules_of(rules)
     runs = CheckedFiles(golden, against)
@@ -89,11 +89,11 @@ def _rules_of(path: Path | None) -> Rules:
 
 
 def _write_reports(verdict: GateVerdict, junit: Path | None, markdown: Path | None) -> None:
-    from trace_recorder.cli.check_reports import junit_xml, markdown_summary, write_report  # noqa: PLC0415 - imports XML
+    from trace_recorder.cli.check_reports import junit_xml, markdown_summary, write_check_report  # noqa: PLC0415 - imports XML
 
     for path, content in ((junit, junit_xml), (markdown, markdown_summary)):
         if path is not None:
-            process(path, partial(write_report, path, content(verdict)), "written")
+            process(path, partial(write_check_report, path, content(verdict)), "written")
 
 
 class CheckedFiles:
@@ -131,44 +131,3 @@ class CheckedFiles:
         if not runs:
             raise UnreadableError(next(iter(self.unreadable), no_runs_message(paths)))
         return runs
-
-
-def verdict_lines(verdict: GateVerdict) -> Iterator[str]:
-    """Yield the lines of a verdict for people."""
-    for task in verdict.tasks:
-        yield f"{verdict_word(task)}: {task_title(task)}"
-        for run in task.runs:
-            yield f"  {run_line(run)}"
-            yield from (f"    {violation}" for violation in run.violations)
-        if task.problem:
-            yield f"  {task.problem}"
-    yield summary_line(verdict)
-
-
-def verdict_word(task: TaskVerdict) -> str:
-    """Return whether a task passes, as a word."""
-    if task.passed:
-        return "ok"
-    return "failed"
-
-
-def task_title(task: TaskVerdict) -> str:
-    """Return the task of the runs on one line."""
-    return task.task or "runs without a task"
-
-
-def run_line(run: RunVerdict) -> str:
-    """Return the result of one run as a sentence."""
-    if run.unreadable:
-        return f"{run.path}: it cannot be read"
-    if run.golden is None:
-        return f"{run.path}: there is no golden run to compare it with"
-    if run.passed:
-        return f"{run.path}: agrees with {run.golden}"
-    return f"{run.path}: {pluralize(len(run.violations), 'difference')} from {run.golden}"
-
-
-def summary_line(verdict: GateVerdict) -> str:
-    """Return how many tasks pass."""
-    passed = sum(task.passed for task in verdict.tasks)
-    return f"{passed} of {pluralize(len(verdict.tasks), 'task')} ok"

@@ -1,4 +1,4 @@
-"""Reports of the command `check`: JUnit XML for CI systems, and a summary in Markdown for a pull request.
+"""Reports of the command `check`: text for people, JUnit XML for CI systems, and Markdown for a pull request.
 
 Texts from runs are data. In XML, characters that XML does not allow are escaped. In Markdown, they stand in blocks of
 code, whose fences are longer than any fence in the text.
@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from trace_recorder.cli.check import run_line, summary_line, task_title, verdict_word
 from trace_recorder.cli.diff import comparison_lines
 from trace_recorder.cli.read_files import UnreadableError, read_run
-from trace_recorder.cli.text_layout import escape_control_characters, in_one_line
+from trace_recorder.cli.text_layout import escape_control_characters, in_one_line, pluralize
 from trace_recorder.figures.comparison.trajectory_diff import diff
 from trace_recorder.figures.gate.gate import GateVerdict, RunVerdict, TaskVerdict
 from trace_recorder.storage.atomic_write import replace_file
@@ -28,9 +27,53 @@ _SUITE = "trace-recorder check"
 _NOT_XML = re.compile("[\ufffe\uffff]")
 
 
-def write_report(path: Path, text: str) -> None:
+def write_check_report(path: Path, text: str) -> None:
     """Write a report, in place of an earlier one."""
     replace_file(path, [text.encode("utf-8", "backslashreplace")])
+
+
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def verdict_lines(verdict: GateVerdict) -> Iterator[str]:
+    """Yield the lines of a verdict for people."""
+    for task in verdict.tasks:
+        yield f"{verdict_word(task)}: {task_title(task)}"
+        for run in task.runs:
+            yield f"  {run_line(run)}"
+            yield from (f"    {violation}" for violation in run.violations)
+        if task.problem:
+            yield f"  {task.problem}"
+    yield summary_line(verdict)
+
+
+def verdict_word(task: TaskVerdict) -> str:
+    """Return whether a task passes, as a word."""
+    if task.passed:
+        return "ok"
+    return "failed"
+
+
+def task_title(task: TaskVerdict) -> str:
+    """Return the task of the runs on one line."""
+    return task.task or "runs without a task"
+
+
+def run_line(run: RunVerdict) -> str:
+    """Return the result of one run as a sentence."""
+    if run.unreadable:
+        return f"{run.path}: it cannot be read"
+    if run.golden is None:
+        return f"{run.path}: there is no golden run to compare it with"
+    if run.passed:
+        return f"{run.path}: agrees with {run.golden}"
+    return f"{run.path}: {pluralize(len(run.violations), 'difference')} from {run.golden}"
+
+
+def summary_line(verdict: GateVerdict) -> str:
+    """Return how many tasks pass."""
+    passed = sum(task.passed for task in verdict.tasks)
+    return f"{passed} of {pluralize(len(verdict.tasks), 'task')} ok"
 
 
 # ── JUnit ────────────────────────────────────────────────────────────────────────────────────────────────────────────

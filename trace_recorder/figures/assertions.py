@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trace_recorder.figures.gate.checked_run import CheckedRun
-from trace_recorder.figures.gate.rules import ArgumentRule, ErrorRules, Limit, Limits
+from trace_recorder.figures.gate.rules import ArgumentRule, ErrorRules, FigureLimits, Limit
 from trace_recorder.figures.gate.run_checks import check_failures, check_limits
 from trace_recorder.figures.gate.tool_checks import (
     check_arguments,
@@ -19,7 +19,7 @@ from trace_recorder.figures.gate.tool_checks import (
     check_forbidden,
     check_in_order,
 )
-from trace_recorder.figures.gate.violations import Violation
+from trace_recorder.figures.gate.violations import RuleViolation
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -185,7 +185,7 @@ class TrajectoryAssertions:
         good = None
         if golden is not None:
             good = _checked(golden)
-        _fail_with("", check_limits(self._run, Limits(**{**_NO_LIMITS, **limits}), good))
+        _fail_with("", check_limits(self._run, FigureLimits(**{**_NO_LIMITS, **limits}), good))
 
     def __repr__(self) -> str:
         return f"<TrajectoryAssertions {self.path.name}>"
@@ -200,7 +200,7 @@ def _checked(golden: Path | str | Trajectory) -> CheckedRun:
     return CheckedRun(load_own(Path(golden)))
 
 
-def _fail_with(title: str, violations: Iterable[Violation]) -> None:
+def _fail_with(title: str, violations: Iterable[RuleViolation]) -> None:
     """Raise AssertionError with the violations, if there are any."""
     __tracebackhide__ = True
     lines = [violation.message for violation in violations]

@@ -14,7 +14,7 @@ from tests.figures.gate.recorded_runs import QUESTION, SYSTEM, answer, checked, 
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.figures.gate.checked_run import CheckedRun
 from trace_recorder.figures.gate.gate import violations_of
-from trace_recorder.figures.gate.rules import ErrorRules, Limit, Limits, PromptComparison, ResultRules, Rules
+from trace_recorder.figures.gate.rules import ErrorRules, FigureLimits, Limit, PromptComparison, ResultRules, Rules
 from trace_recorder.figures.gate.run_checks import (
     check_failures,
     check_limits,
@@ -83,7 +83,7 @@ def test_a_limit(limit: str | float, before: int, now: int, expected: str, tmp_p
     """A limit is in per cent of the good run, or absolute."""
     golden = checked(recorded_run(tmp_path / "a.json", [answer("Green.", tokens=before - 1)]))
     live = checked(recorded_run(tmp_path / "b.json", [answer("Green.", tokens=now - 1)]))
-    limits = Limits(None, Limit.of(limit), None, None)
+    limits = FigureLimits(None, Limit.of(limit), None, None)
 
     assert [violation.message for violation in check_limits(live, limits, golden)] == [expected] * bool(expected)
 
@@ -94,17 +94,17 @@ def test_every_figure_has_a_limit(tmp_path: Path) -> None:
     live = checked(recorded_run(tmp_path / "b.json", [answer("1", cost=1.0)] * 3), execution_time=3.0)
 
     beyond = ["steps: 3, and 2 in", "tokens: 33, and 22 in", "cost: 3, and 1.5 in", "seconds: 3, and 2 in"]
-    limits = Limits(*[Limit.of("+20%")] * 4)
+    limits = FigureLimits(*[Limit.of("+20%")] * 4)
     found = [violation.message for violation in check_limits(live, limits, golden)]
     assert [message[: len(part)] for message, part in zip(found, beyond, strict=True)] == beyond
-    assert len([*check_limits(live, Limits(), golden)]) == 3
+    assert len([*check_limits(live, FigureLimits(), golden)]) == 3
 
 
 def test_an_unknown_figure_breaks_a_rule_but_no_default(tmp_path: Path) -> None:
     """A limit of the user's needs the figure. A default limit does not."""
     known = checked(recorded_run(tmp_path / "a.json", [answer("1")]))
     unknown = checked(recorded_run(tmp_path / "b.json", [answer("1", cost=None)], model="unheard of"))
-    limits = Limits(None, None, Limit.of("+10%"), None)
+    limits = FigureLimits(None, None, Limit.of("+10%"), None)
 
     assert texts(check_limits(unknown, limits, known)) == [
         "limits: cost: unknown in this run, so the limit cannot be checked"
@@ -112,7 +112,7 @@ def test_an_unknown_figure_breaks_a_rule_but_no_default(tmp_path: Path) -> None:
     assert texts(check_limits(known, limits, unknown)) == [
         "limits: cost: unknown in the golden run, so the limit cannot be checked"
     ]
-    assert texts(check_limits(unknown, Limits(), known)) == []
+    assert texts(check_limits(unknown, FigureLimits(), known)) == []
 
 
 def test_models_are_compared(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ from trace_recorder.figures.gate.tool_checks import (
     check_in_order,
     compare_tools,
 )
-from trace_recorder.figures.gate.violations import Violation
+from trace_recorder.figures.gate.violations import RuleViolation
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 
-def violations_of(golden: CheckedRun, live: CheckedRun, rules: Rules) -> list[Violation]:
+def violations_of(golden: CheckedRun, live: CheckedRun, rules: Rules) -> list[RuleViolation]:
     """Return how a live run breaks the rules, compared with a good run."""
     violations = [
         *compare_tools(golden, live, rules.tools.compare),
@@ -103,7 +103,7 @@ class RunVerdict:
 
     path: Path
     golden: Path | None
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[RuleViolation, ...] = ()
     unreadable: str = ""
     """Why the run could not be read, or an empty text."""
 

@@ -136,7 +136,7 @@ FIGURES = ("steps", "tokens", "cost", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FigureLimits:
     """How many steps, tokens, US dollars and seconds a run may need. None means any number."""
 
     steps: Limit | None = _FIFTH_MORE
@@ -200,7 +200,7 @@ class Rules:
     tools: ToolRules = ToolRules()
     arguments: tuple[ArgumentRule, ...] = ()
     errors: ErrorRules = ErrorRules()
-    limits: Limits = Limits()
+    limits: FigureLimits = FigureLimits()
     prompts: PromptComparison = "all"
     models: bool = True
     result: ResultRules = ResultRules()

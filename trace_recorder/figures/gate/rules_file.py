@@ -21,8 +21,8 @@ from trace_recorder.figures.gate.rules import (
     ArgumentRule,
     CountRange,
     ErrorRules,
+    FigureLimits,
     Limit,
-    Limits,
     Pairing,
     Passing,
     PromptComparison,
@@ -61,7 +61,7 @@ class _RulesReader:
     mistakes: list[str] = field(default_factory=list)
 
     def rules(self, document: Mapping[str, Value]) -> Rules:
-        values = self.table("", document, _TOP)
+        values = self.table("", document, TOP_KEYS)
         arguments = []
         for number, element in enumerate(values.pop("arguments", ()), 1):
             rule = self.argument_rule(f"arguments[{number}]", element)
@@ -69,7 +69,7 @@ class _RulesReader:
                 arguments.append(rule)
         tables = {
             name: make(**self.table(name, values.pop(name), readers))
-            for name, (make, readers) in _TABLES.items()
+            for name, (make, readers) in TABLES.items()
             if name in values
         }
         return replace(Rules(), arguments=tuple(arguments), **tables, **values)
@@ -206,7 +206,7 @@ _table = _of_type(dict, "a table")
 _list = _of_type(list, "a list")
 _texts, _patterns = _elements(_text), _elements(_pattern)
 
-_TOP: dict[str, Reader] = {
+TOP_KEYS: dict[str, Reader] = {
     "pair": _choice(Pairing),
     "passing": Passing.of,
     "ignore": _patterns,
@@ -226,13 +226,13 @@ _ARGUMENTS: dict[str, Reader] = {
     "one_of": _elements(_json_value),
     "matches": _pattern,
 }
-_TABLES: dict[str, tuple[Callable[..., Value], dict[str, Reader]]] = {
+TABLES: dict[str, tuple[Callable[..., Value], dict[str, Reader]]] = {
     "tools": (
         ToolRules,
         {"compare": _choice(ToolComparison), "in_order": _texts, "forbidden": _texts, "counts": _counts},
     ),
     "errors": (ErrorRules, {"compare": _flag, "allowed": _patterns}),
-    "limits": (Limits, dict.fromkeys(FIGURES, _limit)),
+    "limits": (FigureLimits, dict.fromkeys(FIGURES, _limit)),
     "result": (ResultRules, {"compare": _choice(ResultComparison), "contains": _texts, "matches": _pattern}),
 }
 """The tables of a file: what each makes, and its keys."""

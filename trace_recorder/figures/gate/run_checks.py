@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from trace_recorder.figures.gate.checked_run import CheckedRun, PromptPart, RunFailure
-from trace_recorder.figures.gate.rules import FIGURES, ErrorRules, Limit, Limits, PromptComparison, ResultRules
-from trace_recorder.figures.gate.violations import Violation, change_lines, of_agent, value_text
+from trace_recorder.figures.gate.rules import FIGURES, ErrorRules, FigureLimits, Limit, PromptComparison, ResultRules
+from trace_recorder.figures.gate.violations import RuleViolation, change_lines, of_agent, value_text
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload
 
 
-def check_failures(live: CheckedRun, rules: ErrorRules, golden: CheckedRun | None = None) -> Iterator[Violation]:
+def check_failures(live: CheckedRun, rules: ErrorRules, golden: CheckedRun | None = None) -> Iterator[RuleViolation]:
     """Yield the failures of a run that are neither allowed nor in the good run. Ids and times make no difference."""
     if not rules.compare:
         return
@@ -28,7 +28,7 @@ def check_failures(live: CheckedRun, rules: ErrorRules, golden: CheckedRun | Non
         if known[key] > 0:
             known[key] -= 1
         elif not any(pattern.search(str(failure)) for pattern in rules.allowed):
-            yield Violation("errors", str(failure), failure.step)
+            yield RuleViolation("errors", str(failure), failure.step)
 
 
 def _failure_key(run: CheckedRun, failure: RunFailure) -> bytes:
@@ -38,7 +38,7 @@ def _failure_key(run: CheckedRun, failure: RunFailure) -> bytes:
 # ── figures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_limits(live: CheckedRun, limits: Limits, golden: CheckedRun | None = None) -> Iterator[Violation]:
+def check_limits(live: CheckedRun, limits: FigureLimits, golden: CheckedRun | None = None) -> Iterator[RuleViolation]:
     """Yield the figures of a run that are beyond their limits.
 
     A limit in per cent needs the good run. Tokens and costs are those of all answers, also of replayed ones.
@@ -52,7 +52,7 @@ def check_limits(live: CheckedRun, limits: Limits, golden: CheckedRun | None = N
             before = golden.figure(name)
         message = _beyond(now, before, limit)
         if message:
-            yield Violation("limits", f"{name}: {message}")
+            yield RuleViolation("limits", f"{name}: {message}")
 
 
 def _beyond(now: float | None, before: float | None, limit: Limit) -> str:
@@ -85,7 +85,7 @@ def _number(value: float) -> str:
 # ── models and prompts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def compare_models(golden: CheckedRun, live: CheckedRun) -> Iterator[Violation]:
+def compare_models(golden: CheckedRun, live: CheckedRun) -> Iterator[RuleViolation]:
     """Yield for each agent the models that only one of two runs asked."""
     for name in dict.fromkeys([*golden.models, *live.models]):
         before, after = golden.models.get(name, {}), live.models.get(name, {})
@@ -93,14 +93,14 @@ def compare_models(golden: CheckedRun, live: CheckedRun) -> Iterator[Violation]:
             continue
         step = next((step for model, step in after.items() if model not in before), None)
         message = f"{of_agent(name)}{_names(after)}, and {_names(before)} in the golden run"
-        yield Violation("models", message, step)
+        yield RuleViolation("models", message, step)
 
 
 def _names(models: dict[str, int | None]) -> str:
     return ", ".join(models) or "no model"
 
 
-def compare_prompts(golden: CheckedRun, live: CheckedRun, comparison: PromptComparison) -> Iterator[Violation]:
+def compare_prompts(golden: CheckedRun, live: CheckedRun, comparison: PromptComparison) -> Iterator[RuleViolation]:
     """Yield where the agent's own part of the prompts differs from the good run.
 
     The parts are compared as sets, so their order, and how often the agent repeats one, make no difference.
@@ -130,16 +130,16 @@ def _others(parts: Sequence[PromptPart], same: set[bytes]) -> list[PromptPart]:
     return [part for part in parts if json_digest(part.value) not in same]
 
 
-def _changed_part(old: PromptPart | None, new: PromptPart | None) -> Iterator[Violation]:
+def _changed_part(old: PromptPart | None, new: PromptPart | None) -> Iterator[RuleViolation]:
     if new is None and old is not None:
         message = f"{of_agent(old.agent)}{old.what} of step {old.step} in the golden run is missing: "
-        yield Violation("prompts", message + value_text(_shown(old)))
+        yield RuleViolation("prompts", message + value_text(_shown(old)))
     elif old is None and new is not None:
         message = f"{of_agent(new.agent)}{new.what} is not in the golden run: {value_text(_shown(new))}"
-        yield Violation("prompts", message, new.step)
+        yield RuleViolation("prompts", message, new.step)
     elif old is not None and new is not None:
         for line in change_lines(_shown(old), _shown(new), new.what):
-            yield Violation("prompts", f"{of_agent(new.agent)}{line}", new.step)
+            yield RuleViolation("prompts", f"{of_agent(new.agent)}{line}", new.step)
 
 
 def _shown(part: PromptPart) -> Payload:
@@ -152,7 +152,7 @@ def _shown(part: PromptPart) -> Payload:
 # ── the end of the run ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_result(live: CheckedRun, rules: ResultRules, golden: CheckedRun | None = None) -> Iterator[Violation]:
+def check_result(live: CheckedRun, rules: ResultRules, golden: CheckedRun | None = None) -> Iterator[RuleViolation]:
     """Yield how the end of a run breaks the rules."""
     result = live.result
     text = result
@@ -162,19 +162,19 @@ def check_result(live: CheckedRun, rules: ResultRules, golden: CheckedRun | None
         yield from _compare_outcomes(golden, live)
     if golden is not None and rules.compare == "text":
         before, after = (run.stripper.without(run.result, of_tool=True) for run in (golden, live))
-        yield from (Violation("result", line) for line in change_lines(before, after, "final result"))
+        yield from (RuleViolation("result", line) for line in change_lines(before, after, "final result"))
     for part in rules.contains:
         if part not in text:
-            yield Violation("result", f"final result: {value_text(result)}, and must contain {part!r}")
+            yield RuleViolation("result", f"final result: {value_text(result)}, and must contain {part!r}")
     if rules.matches is not None and not rules.matches.search(text):
-        yield Violation("result", f"final result: {value_text(result)}, and must match {rules.matches.pattern!r}")
+        yield RuleViolation("result", f"final result: {value_text(result)}, and must match {rules.matches.pattern!r}")
 
 
-def _compare_outcomes(golden: CheckedRun, live: CheckedRun) -> Iterator[Violation]:
+def _compare_outcomes(golden: CheckedRun, live: CheckedRun) -> Iterator[RuleViolation]:
     before, after = golden.trajectory, live.trajectory
     if before.status != after.status:
-        yield Violation("result", f"status: {after.status}, and {before.status} in the golden run")
+        yield RuleViolation("result", f"status: {after.status}, and {before.status} in the golden run")
     if before.success is not None and before.success != after.success:
         words = {True: "true", False: "false", None: "unknown"}
         message = f"success: {words[after.success]}, and {words[before.success]} in the golden run"
-        yield Violation("result", message)
+        yield RuleViolation("result", message)

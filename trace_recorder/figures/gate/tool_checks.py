@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 from trace_recorder.figures.gate.checked_run import CheckedRun, StepCall
 from trace_recorder.figures.gate.rules import EVERY_TOOL, ArgumentRule, CountRange, ToolComparison, times
-from trace_recorder.figures.gate.violations import Violation, change_lines, of_agent, value_text
+from trace_recorder.figures.gate.violations import RuleViolation, change_lines, of_agent, value_text
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.value_changes import changed_ranges, equal_json, marked_words
 
 
-def check_exact_calls(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation]:
+def check_exact_calls(run: CheckedRun, names: Sequence[str]) -> Iterator[RuleViolation]:
     """Yield a violation unless exactly these tools are called, in this order, and no other tool."""
     called = [made.call.name for made in run.calls]
     if called != [*names]:
         expected = f"{[*names]} (the exact list of calls, in this order)"
-        yield Violation("tools", f"tools called: {called}\n  expected:     {expected}")
+        yield RuleViolation("tools", f"tools called: {called}\n  expected:     {expected}")
 
 
-def check_in_order(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation]:
+def check_in_order(run: CheckedRun, names: Sequence[str]) -> Iterator[RuleViolation]:
     """Yield a violation unless these tools are called in this order. Other calls may be between them."""
     remaining = iter([made.call.name for made in run.calls])
     for position, name in enumerate(names):
@@ -36,11 +36,11 @@ def check_in_order(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation]
                 after = f" after {', '.join(names[:position])}"
             called = [made.call.name for made in run.calls]
             message = f"{', '.join(names)} must be called in this order; {name} is not called{after}: {called}"
-            yield Violation("tools.in_order", message)
+            yield RuleViolation("tools.in_order", message)
             return
 
 
-def check_forbidden(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation]:
+def check_forbidden(run: CheckedRun, names: Sequence[str]) -> Iterator[RuleViolation]:
     """Yield a violation for each of these tools that is called, with its first call."""
     for name in names:
         calls = run.calls_of(name)
@@ -48,15 +48,15 @@ def check_forbidden(run: CheckedRun, names: Sequence[str]) -> Iterator[Violation
             message = (
                 f"{name} is called {times(len(calls))}, and must not be called: {value_text(calls[0].call.arguments)}"
             )
-            yield Violation("tools.forbidden", message, calls[0].step)
+            yield RuleViolation("tools.forbidden", message, calls[0].step)
 
 
-def check_counts(run: CheckedRun, counts: Mapping[str, CountRange]) -> Iterator[Violation]:
+def check_counts(run: CheckedRun, counts: Mapping[str, CountRange]) -> Iterator[RuleViolation]:
     """Yield a violation for each tool that is called more often or less often than it must be."""
     for name, allowed in counts.items():
         count = len(run.calls_of(name))
         if count not in allowed:
-            yield Violation("tools.counts", f"{name} is called {times(count)}, and must be called {allowed}")
+            yield RuleViolation("tools.counts", f"{name} is called {times(count)}, and must be called {allowed}")
 
 
 class AgentPair(NamedTuple):
@@ -105,7 +105,7 @@ def _names_key(calls: Calls) -> bytes:
     return json_digest([made.call.name for made in calls])
 
 
-def compare_tools(golden: CheckedRun, live: CheckedRun, comparison: ToolComparison) -> Iterator[Violation]:
+def compare_tools(golden: CheckedRun, live: CheckedRun, comparison: ToolComparison) -> Iterator[RuleViolation]:
     """Yield how the tools of a run differ from those of a good run."""
     if comparison == "order":
         for pair in agent_pairs(golden, live):
@@ -117,19 +117,19 @@ def compare_tools(golden: CheckedRun, live: CheckedRun, comparison: ToolComparis
     for name in dict.fromkeys([*before, *after]):
         if comparison == "counts" and before[name] != after[name]:
             message = f"{name} is called {times(after[name])}, and {times(before[name])} in the golden run"
-            yield Violation("tools", message, _first_step(live, name))
+            yield RuleViolation("tools", message, _first_step(live, name))
         elif comparison == "set" and bool(before[name]) != bool(after[name]):
             message = f"{name} is called, but not in the golden run"
             if not after[name]:
                 message = f"{name} is not called, but in the golden run"
-            yield Violation("tools", message, _first_step(live, name))
+            yield RuleViolation("tools", message, _first_step(live, name))
 
 
 def _first_step(run: CheckedRun, name: str) -> int | None:
     return next((made.step for made in run.calls_of(name)), None)
 
 
-def _other_order(pair: AgentPair) -> Iterator[Violation]:
+def _other_order(pair: AgentPair) -> Iterator[RuleViolation]:
     before = [made.call.name for made in pair.golden]
     after = [made.call.name for made in pair.live]
     if before == after:
@@ -142,7 +142,7 @@ def _other_order(pair: AgentPair) -> Iterator[Violation]:
     if first < len(after):
         step = pair.live[first].step
     marked = marked_words(" ".join(before), " ".join(after))
-    yield Violation("tools", f"{of_agent(pair.name)}{how} than in the golden run: {marked}", step)
+    yield RuleViolation("tools", f"{of_agent(pair.name)}{how} than in the golden run: {marked}", step)
 
 
 # ── arguments ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +161,7 @@ def values_at(value: Payload, pointer: str) -> list[Payload]:
     return [value]
 
 
-def check_arguments(run: CheckedRun, rule: ArgumentRule, golden: CheckedRun | None = None) -> Iterator[Violation]:
+def check_arguments(run: CheckedRun, rule: ArgumentRule, golden: CheckedRun | None = None) -> Iterator[RuleViolation]:
     """Yield how the arguments of a tool's calls break a rule.
 
     `golden` is the good run. It is needed only by a rule that compares.
@@ -177,10 +177,10 @@ def check_arguments(run: CheckedRun, rule: ArgumentRule, golden: CheckedRun | No
         name = rule.tool
         if rule.call is not None:
             name = f"call {rule.call} of {rule.tool}"
-        yield Violation("arguments", f"{name} is missing, so its arguments cannot be checked")
+        yield RuleViolation("arguments", f"{name} is missing, so its arguments cannot be checked")
     for made in calls:
         for reason in _broken_condition(made.call.arguments, rule):
-            yield Violation("arguments", f"{made.call.name} {rule.pointer or 'arguments'}: {reason}", made.step)
+            yield RuleViolation("arguments", f"{made.call.name} {rule.pointer or 'arguments'}: {reason}", made.step)
 
 
 def _broken_condition(arguments: Payload, rule: ArgumentRule) -> Iterator[str]:
@@ -198,7 +198,7 @@ def _broken_condition(arguments: Payload, rule: ArgumentRule) -> Iterator[str]:
             yield f"{value_text(value)}, and must match {rule.matches.pattern!r}"
 
 
-def _compare_arguments(golden: CheckedRun, live: CheckedRun, rule: ArgumentRule) -> Iterator[Violation]:
+def _compare_arguments(golden: CheckedRun, live: CheckedRun, rule: ArgumentRule) -> Iterator[RuleViolation]:
     """Yield the arguments that differ from those of the same call in the good run.
 
     A call that only one of the runs has is left out, because the rule about tools reports it.
@@ -216,7 +216,7 @@ def _compare_arguments(golden: CheckedRun, live: CheckedRun, rule: ArgumentRule)
                 for offset in range(min(end - start, until - now)):
                     value_before, value_after = values_before[start + offset], values_after[now + offset]
                     yield from (
-                        Violation("arguments", f"{of_agent(pair.name)}{line}", after[now + offset].step)
+                        RuleViolation("arguments", f"{of_agent(pair.name)}{line}", after[now + offset].step)
                         for line in change_lines(value_before, value_after, f"{name} {rule.pointer or 'arguments'}")
                     )
 

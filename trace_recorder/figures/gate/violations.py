@@ -14,7 +14,7 @@ MAX_CHANGES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class RuleViolation:
     """A part of a run that breaks a rule. `step` is the number of the step in the live run, if there is one."""
 
     rule: str
