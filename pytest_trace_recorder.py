@@ -226,21 +226,26 @@ def _headline(message: str) -> str:
     return f"{first.rstrip(':')} (the summary at the end shows the differences)"
 
 
+def _is_text(value: object) -> bool:
+    """Whether a value is a text. Other values, such as arrays, may not be comparable with a text."""
+    return isinstance(value, str)
+
+
 @contextmanager
 def _short_messages(error: BaseException, mismatch: str) -> Generator[None]:
     """Shorten the messages of the exceptions with this mismatch, while a report of them is made."""
-    errors: list[BaseException] = []
+    changed: dict[int, tuple[BaseException, tuple[object, ...]]] = {}
     last: BaseException | None = error
-    while last is not None and last not in errors:
-        errors.append(last)
+    while last is not None and id(last) not in changed:
+        changed[id(last)] = last, last.args
         last = last.__cause__ or last.__context__
-    arguments = [(each, each.args) for each in errors if mismatch and mismatch in each.args]
-    for each, args in arguments:
-        each.args = tuple(_headline(mismatch) if value == mismatch else value for value in args)
+    for each, args in changed.values():
+        if mismatch in filter(_is_text, args):
+            each.args = tuple(_headline(mismatch) if _is_text(value) and value == mismatch else value for value in args)
     try:
         yield
     finally:
-        for each, args in arguments:
+        for each, args in changed.values():
             each.args = args
 
 

@@ -132,6 +132,8 @@ def test_the_commands_work(used: Path, tmp_path: Path) -> None:
     write_scripts(COMMANDS, place)
     (place / "agent.py").write_text(AGENT)
     (place / "by_hand.py").write_text(attach_blocks("python")["Record calls by hand"])
+    for name in ("golden", "live"):
+        shutil.copytree(place / "trajectories", place / name)
     failed = []
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, place)
