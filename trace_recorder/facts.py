@@ -206,7 +206,8 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     since the epoch), `recorder` (the version of the package), `python` and `platform` are those of the process.
     `parent` is the trajectory id of the run that this fork continues, or in which the process of this run was started.
     A fork continues its parent at `forked_at`, and a replay repeats the run `replay_of`. `task`, `provider`, `model`,
-    `max_steps` and `metadata` are the caller's. The record of an imported run has no members about a process, from
+    `max_steps` and `metadata` are the caller's. `session` is the caller's name for all runs that belong together, such
+    as the turns of one chat. The record of an imported run has no members about a process, from
     `host` to `platform`, and its `metadata` states the source.
     """
 
@@ -227,6 +228,7 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     forked_at: Maybe[ForkedAtJson] = None
     replay_of: Maybe[str] = None
     task: Foreign[Text | None]
+    session: Foreign[Maybe[Text]] = None
     metadata: Foreign[Json]
 
 
@@ -247,14 +249,15 @@ class AnnotationFact(Fact, frozen=True, kw_only=True, gc=False):
 class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
     """A copy of an earlier record's data, with a value masked that became known as a secret later.
 
-    `of` is the number of the earlier record, a `start` or an `annotation`. Of a `start`, the copy has `task` and
-    `metadata`. Of an `annotation`, it has `value`.
+    `of` is the number of the earlier record, a `start` or an `annotation`. Of a `start`, the copy has `task`,
+    `session` and `metadata`. Of an `annotation`, it has `value`.
     """
 
     kind = "redaction"
     exactly_one_of = ("task", "value")
     of: Key[Positive]
     task: Foreign[Text | None] = ABSENT
+    session: Foreign[Maybe[Text]] = None
     metadata: Foreign[Maybe[Json]] = None
     value: Foreign[Payload] = ABSENT
 

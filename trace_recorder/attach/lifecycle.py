@@ -123,12 +123,13 @@ class Lifecycle:
         self._finalizer.atexit = False
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
+        session = self.facts["session"] or process.session_of_environment()
         with self.guard.protect("record the start of the run"):
             metadata = dict(self.metadata)
             if not self.is_of_command:
                 metadata |= process.command_metadata()
             names, parent = dict(self.facts), self._parent
-            task = names.pop("task")
+            foreign = {name: names.pop(name) for name in ("task", "session")} | {"session": session}
             members = run.named(**names)
             origin, self._forked_from = self._origin(), None
             if isinstance(origin, ForkedFrom):
@@ -136,11 +137,10 @@ class Lifecycle:
             if origin is not None:
                 members |= origin.in_start()
                 metadata |= origin.in_metadata()
-            run.start(
-                start_of(run.trajectory_id, run.pid, parent, task=task, metadata=to_jsonable(metadata), **members)
-            )
+            foreign["metadata"] = to_jsonable(metadata)
+            run.start(start_of(run.trajectory_id, run.pid, parent, **foreign, **members))
             self._exporting.begin(run, journal.path)
-        process.add_open_run(run.trajectory_id, document, is_of_command=self.is_of_command)
+        process.add_open_run(run.trajectory_id, document, session, is_of_command=self.is_of_command)
 
     def _origin(self) -> RunOrigin | None:
         """Return the run that the next run replays or forks, or None."""

@@ -53,7 +53,8 @@ class TrajectoryRecorder:
     """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
 
     `trajectory_path` is the path of the document. If it is None, the document is
-    `directory`/trajectory_YYYYMMDD_HHMMSS.json. The environment's TRACE_RECORDER_DIR replaces the default of
+    `directory`/trajectory_YYYYMMDD_HHMMSS.json. `session` is a name for all runs that belong together, such as the id
+    of a chat. Its default is TRACE_RECORDER_SESSION of the environment. The environment's TRACE_RECORDER_DIR replaces the default of
     `directory`. `history` is how the document shows prompts: "inline" (whole), "delta" (what is new in each), or
     "auto", which is "inline" up to 16 MB of prompts. `redact` is a function that returns a text masked, a list of such
     functions, or None for no masking. `on_secret` returns what replaces a secret. If `durability` is "disk", each
@@ -82,6 +83,7 @@ class TrajectoryRecorder:
         provider: str | None = None,
         model: str | None = None,
         max_steps: int | None = None,
+        session: str | None = None,
         metadata: Mapping[str, object] | None = None,
         directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         history: Literal["auto", "inline", "delta"] = "auto",
@@ -106,7 +108,7 @@ class TrajectoryRecorder:
             Guard(strict=strict),
             history=history,
             limits=self._limits,
-            facts=manual_records.start_members("TrajectoryRecorder()", task, provider, model, max_steps),
+            facts=manual_records.start_members("TrajectoryRecorder()", task, provider, model, max_steps, session),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
             exporters=exporters_of(exporters),
@@ -123,6 +125,7 @@ class TrajectoryRecorder:
         model: str | None = None,
         max_steps: int | None = None,
         *,
+        session: str | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> str:
         """Begin a run in a new file, make this the current recorder, and return the document's path.
@@ -136,7 +139,7 @@ class TrajectoryRecorder:
             >>> path = recorder.start(task="count the files", provider="my-server", model="my-model", max_steps=10)
             >>> recorder.finalize()
         """
-        facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
+        facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps, session))
         added = manual_records.metadata_of(metadata)
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
@@ -433,12 +436,12 @@ class TrajectoryRecorder:
         """Return the environment for a program that this run starts, so that the program's runs are linked to this run.
 
         The environment is needed only while several runs are open. While one run is open, `os.environ` has the id of
-        this run.
+        this run, and its session.
         """
         run = self._lifecycle.run_for("child_environment()")
         environment = dict(os.environ)
         if run is not None:
-            environment[process.PARENT_VARIABLE] = run.trajectory_id
+            environment |= process.variables_of(run.trajectory_id)
         return environment
 
     def __bool__(self) -> bool:

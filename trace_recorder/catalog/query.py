@@ -45,7 +45,7 @@ CHOICES = {
     "has": ("error",),
 }
 """Fields that accept only these values."""
-TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "parent", "tag", "text")
+TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "parent", "session", "tag", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
 """Fields whose values are names. A comparison with a number or a text may follow the name, as in `tool:bash>10`."""
@@ -314,6 +314,7 @@ _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "status": _status,
     "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
     "parent": lambda term: Condition("r.parent = ?", (_text(term),)),
+    "session": lambda term: Condition("r.session = ?", (_text(term),)),
     "task": lambda term: Condition("instr(folded(r.task), ?) > 0", (_text(term).casefold(),)),  # case is ignored
     "model": _in_name("model"),
     "provider": _in_name("provider"),

@@ -43,6 +43,8 @@ class Row:
     trajectory_id: str | None
     parent: str | None
     """The trajectory id of the run that this fork continues, or in which the process of this run was started."""
+    session: str | None
+    """The caller's name for all runs that belong together."""
     start_time: str | None
     task: str | None
     status: str
@@ -83,6 +85,7 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
         path=str(path),
         trajectory_id=run.trajectory_id,
         parent=run.parent,
+        session=run.session,
         start_time=run.start_time,
         task=run.task,
         status=run.status,
@@ -245,6 +248,7 @@ def _begin_members(start: StartFact, time: str) -> Json:
     return {
         "trajectory_id": start.trajectory_id,
         "parent": start.parent,
+        "session": start.session,
         "task": start.task,
         "provider": start.provider,
         "model": start.model,
@@ -295,6 +299,7 @@ def _viewer_row(document: Mapping[str, Payload], name: str) -> Json:
         "id": name,
         "trajectory_id": document.get("trajectory_id"),
         "parent": document.get("parent"),
+        "session": document.get("session"),
         **{
             key: document.get(key)
             for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")

@@ -37,7 +37,7 @@ def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:
     if isinstance(run.success, bool):
         success = int(run.success)
     single: tuple[Single, ...] = (
-        *(plain_text(value) or None for value in (run.trajectory_id, run.parent, run.task)),
+        *(plain_text(value) or None for value in (run.trajectory_id, run.parent, run.session, run.task)),
         plain_text(run.status),
         *(success, began, ended),
         _error_text(run.error),

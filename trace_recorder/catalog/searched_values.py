@@ -29,7 +29,7 @@ NUMBERS = (
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
 )
 """The names of a run's figures: counts, tokens, the cost in US dollars, and the duration in seconds."""
-SINGLE = ("trajectory_id", "parent", "task", "status", "success", "began", "ended", "error", *NUMBERS)
+SINGLE = ("trajectory_id", "parent", "session", "task", "status", "success", "began", "ended", "error", *NUMBERS)
 """The names of the values that have one value for each run.
 
 `began` and `ended` are seconds since 1970, and `success` is 1, 0 or None.

@@ -3,7 +3,7 @@
 The file and the status are always shown. The other columns are added in the order of their ranks, as long as they fit.
 The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. If runs are in the
 order of time, a tree has forks and replays below the runs that they continue or repeat. Runs of a process that was
-started during another run are below that run.
+started during another run are below that run. The other runs of a session are below its first run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from trace_recorder.catalog.rows import Row
+from trace_recorder.catalog.run_tree import run_tree
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, shown_text
 from trace_recorder.values.messages import Payload
 
@@ -64,36 +65,28 @@ def _root(row: Row) -> TreeRow:
 def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
     """Return the rows as a tree: each run is indented below the run that it continues or repeats, or below its parent.
 
-    A fork or a replay names the file of the other run. Any other run names the id of its parent.
+    A fork or a replay names the file of the other run. Any other run names the id of its parent. A run that is below no
+    such run is below the first of the rows of its session.
     """
-    by_name = {_name(row.file): row for row in rows}
-    by_id = {row.trajectory_id: row for row in rows if row.trajectory_id is not None}
-    below: dict[str, list[Row]] = {}
-    roots = []
+    by_name = {_name(row.file): place for place, row in enumerate(rows)}
+    by_id = {row.trajectory_id: place for place, row in enumerate(rows) if row.trajectory_id is not None}
+    uppers = []
     for row in rows:
         upper = by_id.get(row.parent or "")
         origin = PurePath((row.forked_from or "").rpartition(" ")[0] or row.replay_of or "")
         if origin.name:  # the file is in the same directory, even if both were moved
-            upper = by_name.get(_name(str(PurePath(row.file).with_name(origin.name)))) or upper
-        if upper is not None and upper is not row:
-            below.setdefault(_name(upper.file), []).append(row)
-        else:
-            roots.append(row)
-    drawn = [*_drawn(roots, below)]
-    files = {branch.row.file for branch in drawn}
-    # two files may name each other: neither is below a root, so both are added at the end
-    return drawn + as_flat_list([row for row in rows if row.file not in files])
-
-
-def _drawn(roots: Sequence[Row], below: dict[str, list[Row]]) -> Iterator[TreeRow]:
-    waiting = [(row, 0) for row in reversed(roots)]
-    while waiting:
-        row, depth = waiting.pop()
-        if depth == 0:
-            yield _root(row)
-        else:
-            yield TreeRow(row, "  " * (depth - 1) + BRANCH, (row.forked_from or "").rpartition(" ")[2])
-        waiting += [(lower, depth + 1) for lower in reversed(below.get(_name(row.file), []))]
+            upper = by_name.get(_name(str(PurePath(row.file).with_name(origin.name))), upper)
+        uppers.append(upper)
+    drawn = []
+    for place, depth in run_tree(uppers, [row.session for row in rows]):
+        row = rows[place]
+        branch = _root(row)
+        if depth > 0 and uppers[place] is not None:
+            branch = TreeRow(row, origin=(row.forked_from or "").rpartition(" ")[2])
+        if depth > 0:
+            branch = replace(branch, indent="  " * (depth - 1) + BRANCH)
+        drawn.append(branch)
+    return drawn
 
 
 def _name(file: str) -> str:
@@ -207,13 +200,14 @@ _COLUMNS = (
     _Column("tokens", 5, _tokens, right=True),
     _Column("cost", 6, _cost, right=True, shown_if_empty=False),
     _Column("errors", 7, _errors, right=True, shown_if_empty=False, styles="red"),
-    _Column("took", 8, lambda run: seconds(run.row.execution_time), right=True),
-    _Column("calls", 11, lambda run: number(run.row.llm_calls), right=True),
-    _Column("model", 10, _model),
-    _Column("rewards", 9, _rewards, shown_if_empty=False),
-    _Column("forked from", 12, lambda run: run.origin, shown_if_empty=False),
-    _Column("replay of", 13, lambda run: shown_text(run.row.replay_of), shown_if_empty=False),
-    _Column("parent", 14, lambda run: shown_text(run.parent), shown_if_empty=False),
+    _Column("session", 8, lambda run: shown_text(run.row.session), share=1 / 8, shown_if_empty=False),
+    _Column("took", 9, lambda run: seconds(run.row.execution_time), right=True),
+    _Column("calls", 12, lambda run: number(run.row.llm_calls), right=True),
+    _Column("model", 11, _model),
+    _Column("rewards", 10, _rewards, shown_if_empty=False),
+    _Column("forked from", 13, lambda run: run.origin, shown_if_empty=False),
+    _Column("replay of", 14, lambda run: shown_text(run.row.replay_of), shown_if_empty=False),
+    _Column("parent", 15, lambda run: shown_text(run.parent), shown_if_empty=False),
 )
 
 

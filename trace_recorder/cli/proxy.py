@@ -23,6 +23,7 @@ from trace_recorder.cli.run import (
     Command,
     InDirectory,
     Quiet,
+    SessionOption,
     Task,
     exit_as,
     recorded_lines,
@@ -35,6 +36,7 @@ from trace_recorder.proxy.programs.known import DirectedCommand, directed
 from trace_recorder.proxy.programs.launch import Direction
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
+from trace_recorder.recording.process import SESSION_VARIABLE, session_of_environment
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path
 
 TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
@@ -92,6 +94,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     idle: Idle = None,
     join: Join = False,
     task: Task = None,
+    session: SessionOption = None,
     directory: InDirectory = None,
     quiet: Quiet = False,
 ) -> None:
@@ -114,6 +117,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         target_directory,
         command=command or (),
         task=task,
+        session=session or session_of_environment(),
         header=session_header,
         idle_seconds=idle,
         join=join,
@@ -130,6 +134,8 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         code: int | None = None
         if command:
             variables = {**_environment(targets, url), DIRECTORY_VARIABLE: str(absolute_path(target_directory))}
+            if session is not None:
+                variables[SESSION_VARIABLE] = session
             if token:
                 variables[TOKEN_VARIABLE] = token
             code = _run(directed_command, variables, url)

@@ -37,6 +37,10 @@ Command = Annotated[
 Task = Annotated[
     str | None, typer.Option("--task", metavar="WORDS", help="The task of the agent, to be recorded in the file.")
 ]
+SessionOption = Annotated[
+    str | None,
+    typer.Option("--session", metavar="NAME", help="A name for all runs that belong together, such as the id of a chat."),
+]
 TrajectoryFile = Annotated[
     Path | None,
     typer.Option(
@@ -55,6 +59,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print at the 
 def run(
     command: Command = None,
     task: Task = None,
+    session: SessionOption = None,
     trajectory_file: TrajectoryFile = None,
     directory: InDirectory = None,
     quiet: Quiet = False,
@@ -68,7 +73,7 @@ def run(
     """
     command = required(command, "run")
     with starting("run"):
-        result = parent.run(command, directory or default_directory(), trajectory_file, task)
+        result = parent.run(command, directory or default_directory(), trajectory_file, task, session)
     if not quiet:
         report_recorded(result, command)
     exit_as(result.code)

@@ -35,6 +35,7 @@ def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:
         yield Entry("origin", str(origin))
     if origin is None or origin.trajectory_id != trajectory.parent:
         yield Entry("parent", shown_text(trajectory.parent))
+    yield Entry("session", shown_text(trajectory.session))
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))

@@ -22,7 +22,7 @@ from uuid import UUID
 from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.delivery import Delivered, Delivery, deliver
 from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
-from trace_recorder.formats.spans.attribute_names import langfuse
+from trace_recorder.formats.spans.attribute_names import langfuse, own
 from trace_recorder.formats.spans.writing.span import Span, iso
 from trace_recorder.formats.spans.writing.span_maker import SpanMaker
 from trace_recorder.formats.spans.writing.spans import plan_spans
@@ -89,7 +89,7 @@ class LangSmithSender:
         if span.error is not None:
             error = span.error or "error"
         metadata = {name: value for name, value in attributes.items() if name.startswith("trace_recorder.")}
-        metadata |= without_none(ls_model_name=attributes.get(langfuse.MODEL))
+        metadata |= without_none(ls_model_name=attributes.get(langfuse.MODEL), session_id=attributes.get(own.SESSION))
         return {
             "id": identity,
             "trace_id": str(UUID(span.trace_id)),

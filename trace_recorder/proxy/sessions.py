@@ -39,6 +39,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join_session_file
 from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
+from trace_recorder.recording.manual_records import MAX_SESSION_CHARACTERS
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Message
@@ -184,7 +185,8 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any. `header` is the name of one more header that has the id of a
+    `command` is the program that the proxy runs, if any. `session` is the session of all runs. Otherwise a run whose
+    program names its session by a header is in that session. `header` is the name of one more header that has the id of a
     session. A session ends after `idle_seconds` without a request. The default is an hour, or no limit if there is a
     program, because the exit of the program ends its sessions. If `join` is True, the contents of the programs' session
     files are added to their runs. If `max_open` runs are open and a new run begins, the run that was idle for longest
@@ -197,6 +199,7 @@ class Sessions:
         *,
         command: Sequence[str] = (),
         task: str | None = None,
+        session: str | None = None,
         header: str | None = None,
         idle_seconds: float | None = None,
         max_open: int | None = None,
@@ -205,6 +208,7 @@ class Sessions:
         self._names = RunNames(directory)
         self._command = command
         self._task = task
+        self._session_name = session
         self._headers: tuple[str, ...] = SESSION_HEADERS
         if header:
             self._headers = (header.lower(), *SESSION_HEADERS)
@@ -292,7 +296,10 @@ class Sessions:
         task = key.task
         if task is not None:
             task = mask(task)
-        session.context.run(recorder.start, task, metadata=metadata)
+        name_of_session = self._session_name
+        if name_of_session is None and key.source == "header":
+            name_of_session = mask(key.identity)[:MAX_SESSION_CHARACTERS]
+        session.context.run(recorder.start, task, session=name_of_session, metadata=metadata)
         self._names.add(recorder.trajectory_path)
         return session
 

@@ -159,6 +159,8 @@ class RunFacts:
         if self.start is not None and fact.of == self.start_seq:
             if fact.task is not ABSENT:
                 self.start = replace(self.start, task=fact.task)
+            if fact.session is not None:
+                self.start = replace(self.start, session=fact.session)
             if fact.metadata is not None:
                 self.start = replace(self.start, metadata=fact.metadata)
         elif self._annotated.get(fact.of) in self.annotations and self._is_newest(fact.of):
@@ -240,6 +242,7 @@ class RunFacts:
         return Trajectory(
             trajectory_id=begun.trajectory_id or None,
             parent=begun.parent,
+            session=begun.session,
             task=begun.task,
             status=status if self.end is None else ended.status,
             success=ended.success,

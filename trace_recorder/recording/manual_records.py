@@ -26,11 +26,15 @@ from trace_recorder.values.jsonable import (
 from trace_recorder.values.messages import Payload
 
 
-def start_members(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
+def start_members(  # noqa: PLR0913, PLR0917 - the arguments of `start`
+    who: str, task: object, provider: object, model: object, max_steps: object, session: object
+) -> dict[str, Payload]:
     """Return the members of a `start` record.
 
-    `who` is the name of the recorder's method, for error texts. Raises TypeError if `max_steps` is not a number.
+    `who` is the name of the recorder's method, for error texts. Raises TypeError if `max_steps` is not a number, or if
+    `session` is not a text. Raises ValueError for a session that child processes could not get in their environment.
     """
+    _check_session(who, session)
     texts = {
         "task": to_jsonable_of_type(task, str),
         "provider": to_jsonable_of_type(provider, str),
@@ -41,7 +45,23 @@ def start_members(who: str, task: object, provider: object, model: object, max_s
     if max_steps is not None:
         maximum = numbers.integer("max_steps", max_steps)
     numbers.raise_if_refused()
-    return {**texts, "max_steps": maximum}
+    return {**texts, "max_steps": maximum, "session": session}
+
+
+MAX_SESSION_CHARACTERS = 1000
+
+
+def _check_session(who: str, session: object) -> None:
+    """Raise TypeError or ValueError for a session that an environment variable may not be able to have."""
+    if session is None:
+        return
+    if not isinstance(session, str):
+        raise TypeError(f"{who}: session is {session!r}, and must be a str, such as str(chat_id).")
+    if len(session) > MAX_SESSION_CHARACTERS or not session.isprintable():
+        raise ValueError(
+            f"{who}: session begins with {session[:40]!r}, and must be a name of at most {MAX_SESSION_CHARACTERS} "
+            "printable characters."
+        )
 
 
 def metadata_of(value: object) -> dict[str, Payload]:

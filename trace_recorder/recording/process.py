@@ -1,8 +1,9 @@
 """The process in which runs are recorded: its parent run, the environment of its children, its forks and its end.
 
-While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run. A program that is
-started during this time links its own runs to that run. At all other times, also while several runs are open, the
-variable has its original value. A forked child knows its parent's runs without the variable. The recorder of a run
+While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run, and
+TRACE_RECORDER_SESSION has its session. A program that is started during this time links its own runs to that run, and
+its runs are in the same session. At all other times, also while several runs are open, the variables have their
+original values. A forked child knows its parent's runs without the variables. The recorder of a run
 decides what happens to the run when the process forks or ends. `start_of` makes the first fact of a
 journal.
 """
@@ -16,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +34,8 @@ RECORDED_UNDER = "recorded_under"
 """The member of the metadata of a program's own run that names the command that ran the program."""
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable with the id of the open run, for child processes."""
+SESSION_VARIABLE = "TRACE_RECORDER_SESSION"
+"""The environment variable with the session of runs that state none: from the user, or from the open run."""
 NOT_PICKLED = (
     "A TrajectoryRecorder, or an object that belongs to it, such as a step, cannot be pickled: its run belongs to this "
     "process. Make a recorder in the other process, in a `with` block. Its run names this run as its parent if the "
@@ -67,11 +71,48 @@ They are also called if a run cannot begin because its files cannot be created. 
 document. These functions must not raise exceptions.
 """
 _lock = new_lock()
-_open: dict[str, bool] = {}
-"""The open runs by their ids, and for each whether a command made its recorder, and not the program."""
 _had_concurrent_runs = False
-_published: str | None = None
-_inherited: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenRun:
+    """An open run. `is_of_command` is whether a command made its recorder, and not the program."""
+
+    session: str | None
+    is_of_command: bool
+
+
+_open: dict[str, _OpenRun] = {}
+"""The open runs by their ids."""
+
+
+@dataclass(slots=True)
+class _PublishedVariable:
+    """An environment variable whose value this process replaces for its children."""
+
+    name: str
+    published: str | None = None
+    inherited: str | None = None
+
+    def original(self) -> str | None:
+        """Return the value that another process or the program itself has set, or None."""
+        value = os.environ.get(self.name) or None
+        if value is not None and value == self.published:
+            return self.inherited
+        return value
+
+    def publish(self, value: str | None) -> None:
+        """Set the variable. If `value` is None, restore the original value."""
+        self.inherited = self.original()
+        self.published = value
+        value = value or self.inherited
+        if value is None:
+            os.environ.pop(self.name, None)
+        elif os.environ.get(self.name) != value:
+            os.environ[self.name] = value
+
+
+_parent, _session = _PublishedVariable(PARENT_VARIABLE), _PublishedVariable(SESSION_VARIABLE)
 
 
 def parent_run() -> str | None:
@@ -79,10 +120,20 @@ def parent_run() -> str | None:
 
     The environment states the id.
     """
-    value = os.environ.get(PARENT_VARIABLE) or None
-    if value is not None and value == _published:
-        return _inherited
-    return value
+    return _parent.original()
+
+
+def session_of_environment() -> str | None:
+    """Return the session that the environment states, or None."""
+    return _session.original()
+
+
+def variables_of(run: str) -> dict[str, str]:
+    """Return the environment variables for a program that an open run starts."""
+    variables = {PARENT_VARIABLE: run}
+    if run in _open and _open[run].session is not None:
+        variables[SESSION_VARIABLE] = _open[run].session
+    return variables
 
 
 def had_concurrent_runs() -> bool:
@@ -93,12 +144,13 @@ def had_concurrent_runs() -> bool:
     return _had_concurrent_runs
 
 
-def add_open_run(run: str, document: Path, *, is_of_command: bool = False) -> None:
+def add_open_run(run: str, document: Path, session: str | None = None, *, is_of_command: bool = False) -> None:
     """Add a run that has begun in this process to the open runs, and call the listeners."""
     global _had_concurrent_runs  # noqa: PLW0603 - there is one process
     with _lock:
-        _open[run] = is_of_command
-        _had_concurrent_runs = _had_concurrent_runs or [*_open.values()].count(False) > 1
+        _open[run] = _OpenRun(session, is_of_command)
+        of_program = [each for each in _open.values() if not each.is_of_command]
+        _had_concurrent_runs = _had_concurrent_runs or len(of_program) > 1
         _publish()
     report_run(document)
 
@@ -117,24 +169,22 @@ def remove_open_run(run: str) -> None:
 
 
 def _publish() -> None:
-    """Set the environment variable to the id of the open run.
+    """Set the environment variables to the id and the session of the open run.
 
-    If no run is open, or several are, restore the original value.
+    If no run is open, or several are, restore the original values.
     """
-    global _inherited, _published  # noqa: PLW0603 - there is one process
-    _inherited = parent_run()
-    _published = next(iter(_open)) if len(_open) == 1 else None
-    value = _published or _inherited
-    if value is None:
-        os.environ.pop(PARENT_VARIABLE, None)
-    elif os.environ.get(PARENT_VARIABLE) != value:
-        os.environ[PARENT_VARIABLE] = value
+    run = session = None
+    if len(_open) == 1:
+        [(run, open_run)] = _open.items()
+        session = open_run.session
+    _parent.publish(run)
+    _session.publish(session)
 
 
 def _after_fork() -> None:
-    global _lock, _published  # noqa: PLW0603
+    global _lock  # noqa: PLW0603
     _lock = new_lock()
-    _published = None  # the child has inherited the variable that its parent set
+    _parent.published = _session.published = None  # the child has inherited the variables that its parent set
     _open.clear()
     for observer in list(observers):
         observer.after_fork()

@@ -75,6 +75,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "runs": (
         *(*_SUCCESS, _STARTED, _SECONDS),
         Column("parent", "text", "the id of the run that this fork continues, or in which its process was started"),
+        Column("session", "text", "the caller's name for all runs that belong together"),
         Column(
             "provider",
             "text",

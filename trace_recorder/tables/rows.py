@@ -186,6 +186,7 @@ def _run_rows(run: Trajectory) -> Iterator[TableRow]:
         "started_at": run.started_at,
         "duration_seconds": run.execution_time,
         "parent": run.parent,
+        "session": run.session,
         "provider": run.provider,
         "model": run.model,
         "steps": len(run.agent_steps),

@@ -204,7 +204,8 @@ class Trajectory(_ReadOnDemand):
     """One run of one agent: its facts, its LLM interactions, and its steps. `execution_time` is in seconds.
 
     `parent` is the trajectory id of the run that this run continues as a fork, or in which its process was started. It
-    is None for all other runs.
+    is None for all other runs. `session` is the caller's name for all runs that belong together, such as the turns of
+    one chat.
     """
 
     task: Always[Text | None] = None
@@ -220,6 +221,7 @@ class Trajectory(_ReadOnDemand):
     execution_time: Always[Seconds | None] = None
     trajectory_id: Always[str | None] = None
     parent: str | None = None
+    session: Text | None = None
     status: Always[Status] = "unknown"
     error: Always[ErrorInfo | None] = None
     metadata: Always[dict[str, Payload]] = field(default_factory=dict)
@@ -301,6 +303,7 @@ class Trajectory(_ReadOnDemand):
                 "metrics": self.metrics,
                 "rewards": {reward.name: reward.value for reward in self.rewards},
                 "parent": self.parent,
+                "session": self.session,
                 "gaps": len(self.gaps) or None,
             },
             details=[folded_rows(f"{len(self.agent_steps)} steps", steps)],

@@ -28,6 +28,7 @@ def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:
     return {
         "trajectory_id": trajectory.trajectory_id,
         "parent": trajectory.parent,
+        "session": trajectory.session,
         "task": trajectory.task,
         "status": trajectory.status,
         "success": trajectory.success,

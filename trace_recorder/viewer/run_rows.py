@@ -11,9 +11,11 @@ import os
 import sqlite3
 from array import array
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_values import number_of_value, seconds_of
+from trace_recorder.catalog.run_tree import run_tree
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
@@ -37,8 +39,8 @@ CREATE INDEX without_costs ON runs (listed) WHERE needs_costs;
 _PLACES = ", ".join("?" for _ in _NAMES)
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
-_ORIGIN = """(SELECT o.name FROM runs o WHERE o.trajectory_id = coalesce(r.forked_from, r.replay_of, r.parent)
-              ORDER BY o.listed, o.name LIMIT 1)"""
+_UPPER = "coalesce(r.forked_from, r.replay_of, r.parent)"
+_ORIGIN = f"(SELECT o.name FROM runs o WHERE o.trajectory_id = {_UPPER} ORDER BY o.listed, o.name LIMIT 1)"
 _SORTED: dict[SortColumn, str] = {
     "status": "r.status",
     "task": "folded(r.task)",
@@ -52,6 +54,15 @@ _SORTED: dict[SortColumn, str] = {
     "rewards": "r.rewards",
 }
 RowNumbers = Sequence[int]
+
+
+class Arrangement(NamedTuple):
+    """Rows by their numbers in order, and the depth of each in the tree, or no depths if the list is flat."""
+
+    numbers: RowNumbers
+    depths: Sequence[int] = ()
+
+
 
 
 class RunRows:
@@ -89,8 +100,8 @@ class RunRows:
         """Remove a row."""
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
-    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> RowNumbers:
-        """Return the numbers of the requested rows in order.
+    def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Arrangement:
+        """Return the requested rows in order. In the order of time, runs that belong together are a tree.
 
         If `names` is given, only the rows of the runs with these names are returned.
         """
@@ -110,23 +121,29 @@ class RunRows:
         key = _SORTED[request.column]
         direction = "DESC" if request.descending else "ASC"
         order = f"{key} IS NULL, {key} {direction}, r.listed DESC, r.name DESC"
-        sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are passed separately
-        matches = self._connection.execute(sql, parameters)
-        if names is None:
-            return array("q", (number for number, _ in matches))
-        return array("q", (number for number, name in matches if os.fsdecode(name) in names))
+        columns = f"r.number, r.name, r.trajectory_id, {_UPPER}, r.session"
+        sql = f"SELECT {columns} FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are passed separately
+        matches = map(_ArrangedRow._make, self._connection.execute(sql, parameters))
+        if names is not None:
+            matches = (row for row in matches if os.fsdecode(row.name) in names)
+        if request.column != "start_time":
+            return Arrangement(array("q", (row.number for row in matches)))
+        return _tree([*matches])
 
-    def rows(self, numbers: RowNumbers) -> list[Json | None]:
+    def rows(self, numbers: RowNumbers, depths: Sequence[int] = ()) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
-        The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
+        `depths` are their depths in the tree, or none if the list is flat. The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
         the run's parent. It is None if no such run is listed.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
         known: dict[int, Json] = {}
         for number, text, origin in self._connection.execute(sql, [*numbers]):
-            known[number] = {**json.loads(text), "origin": _name(origin)}
+            known[number] = {**json.loads(text), "origin": _name(origin), "depth": 0}
+        for number, depth in zip(numbers, depths, strict=False):
+            if number in known:
+                known[number]["depth"] = depth
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
@@ -188,6 +205,23 @@ class RunRows:
         return [json.loads(text) for (text,) in self._connection.execute(sql, (identity,))]
 
 
+class _ArrangedRow(NamedTuple):
+    """A row of the list, with the trajectory id of the run that it is below."""
+
+    number: int
+    name: bytes
+    trajectory_id: str | None
+    upper: str | None
+    session: str | None
+
+
+def _tree(rows: Sequence[_ArrangedRow]) -> Arrangement:
+    places = {row.trajectory_id: place for place, row in enumerate(rows) if row.trajectory_id is not None}
+    branches = run_tree([places.get(row.upper) for row in rows], [row.session for row in rows])
+    numbers = array("q", (rows[branch.row].number for branch in branches))
+    return Arrangement(numbers, array("q", (branch.depth for branch in branches)))
+
+
 def _key(name: str) -> bytes:
     return os.fsencode(name)
 
@@ -209,7 +243,7 @@ def _single(row: Json) -> tuple[Single, ...]:
         error = storable(plain_text(row["error"]))
     counts = (row[name] for name in ("steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"))
     return (
-        *(_text(row[name]) for name in ("trajectory_id", "parent", "task", "status")),
+        *(_text(row[name]) for name in ("trajectory_id", "parent", "session", "task", "status")),
         success,
         *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
         error,

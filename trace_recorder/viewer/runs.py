@@ -24,7 +24,7 @@ from trace_recorder.figures.cost import table_name
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_rows import RowNumbers
+from trace_recorder.viewer.run_rows import Arrangement, RowNumbers
 
 WORK_SECONDS = 0.3
 """`RunList` reads runs for at most this long while a client waits for an answer."""
@@ -56,7 +56,7 @@ class RunList:
         self._work_lock = threading.Lock()
         self._epoch = token_hex(4)
         self._searches: dict[str, Search] = {}
-        self._arrangements: dict[tuple[ListRequest, int], RowNumbers] = {}
+        self._arrangements: dict[tuple[ListRequest, int], Arrangement] = {}
         """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
 
@@ -257,7 +257,8 @@ class RunList:
         }
         if request.since == state["version"]:
             return {**state, "changed": False, "runs": []}
-        version, numbers = self._arrangement(request)
+        version, (numbers, depths) = self._arrangement(request)
+        shown = slice(request.first, request.last + 1)
         unreadable = heapq.nsmallest(MAX_UNREADABLE, followed.unreadable.items())
         return {
             **state,
@@ -267,14 +268,14 @@ class RunList:
             "directory": str(self.directory),
             "count": len(numbers),
             "from": request.first,
-            "runs": followed.rows.rows(numbers[request.first : request.last + 1]),
+            "runs": followed.rows.rows(numbers[shown], depths[shown]),
             "counts": None if search is None else search.counts_json(),
             "unreadable": [{"id": name, "error": reason} for name, (_, reason) in unreadable],
             "unreadable_count": len(followed.unreadable),
             "prices": table_name(),
         }
 
-    def _arrangement(self, request: ListRequest) -> tuple[int, RowNumbers]:
+    def _arrangement(self, request: ListRequest) -> tuple[int, Arrangement]:
         """Return a version of the list, and the rows of the request in the order of that version.
 
         The version is the requested version if its rows are kept, or else the newest version.
@@ -283,23 +284,23 @@ class RunList:
         kept = [version for kept_key, version in self._arrangements if kept_key == key]
         requested = (version for version in kept if request.version == self._version_text(version))
         version = next(requested, self._followed.version)
-        numbers = self._arrangements.pop((key, version), None)
-        if numbers is None:
+        arrangement = self._arrangements.pop((key, version), None)
+        if arrangement is None:
             search = self._searches.get(request.query)
             names: Collection[str] | None = None
             if request.query and search is not None:
                 names = search.matches
             elif request.query:
                 names = ()
-            numbers = self._followed.rows.arranged(request, names)
-        self._arrangements[key, version] = numbers
+            arrangement = self._followed.rows.arranged(request, names)
+        self._arrangements[key, version] = arrangement
         if len(self._arrangements) > _MAX_ARRANGEMENTS:
             del self._arrangements[next(iter(self._arrangements))]
-        return version, numbers
+        return version, arrangement
 
     def _shown(self, request: ListRequest) -> RowNumbers:
         """Return the numbers of the rows that a client was shown last."""
-        kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
+        kept = (rows.numbers for (key, _), rows in reversed(self._arrangements.items()) if key == request.arrangement)
         return next(kept, ())[request.first : request.last + 1]
 
     def _version_text(self, version: int) -> str:

@@ -24,9 +24,11 @@ from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.guard import Guard
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.amend import append_end
+from trace_recorder.recording.process import SESSION_VARIABLE
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path, journal_path_for
 from trace_recorder.values.final_status import status_from_exit_code
+from trace_recorder.values.messages import without_none
 
 SITE = Path(__file__).parent / "site"
 FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
@@ -61,16 +63,19 @@ class CommandResult:
     has_recorder: bool
 
 
-def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
+def run(
+    command: Sequence[str], directory: Path, file: Path | None, task: str | None, session: str | None
+) -> CommandResult:
     """Run a command to its end, and record its Python processes.
 
-    If `task` is None, the command line is the task. Raises CommandError if the command cannot be started.
+    If `task` is None, the command line is the task. If `session` is None, the session is that of the environment. Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
     document = str(absolute_path(file)) if file else None
     handoff = Handoff(str(absolute_path(directory)), reports, document, task or shlex.join(command))
     try:
-        return run_recorded(command, handoff, handoff.to_environment())
+        variables = handoff.to_environment() | without_none(**{SESSION_VARIABLE: session})
+        return run_recorded(command, handoff, variables)
     finally:
         shutil.rmtree(reports, ignore_errors=True)
 

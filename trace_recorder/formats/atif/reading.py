@@ -57,6 +57,10 @@ def from_atif(document: Mapping[str, Payload], name: str) -> Trajectory:
         raise TrajectoryFormatError(f"{name} is a damaged ATIF document: {type(error).__name__}: {error}") from error
 
 
+_OF_RUN = ("parent", "session", "task", "success", "final_result", "provider", "max_steps")
+"""The facts of the run that are in `extra` under their own names."""
+
+
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     extra = document.get("extra") or {}
     model = extra.get("model") or document["agent"].get("model_name")
@@ -76,7 +80,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         model=model,
         start_time=extra.get("start_time") or start_time,
         end_time=extra.get("end_time") or end_time,
-        **{name: extra.get(name) for name in ("parent", "task", "success", "final_result", "provider", "max_steps")},
+        **{name: extra.get(name) for name in _OF_RUN},
         execution_time=extra.get("execution_time"),
         error=read_atif_error(extra.get("error")),
         metadata={**(extra.get("metadata") or {}), **members.as_kept(_extra_members(readers, model))},

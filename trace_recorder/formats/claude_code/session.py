@@ -205,7 +205,7 @@ class _ClaudeReader(SessionReader):
         """Set the session's id, and the program's newest version and directory, from a line."""
         session = as_text(line.get("sessionId")) or as_text(line.get("session_id"))
         if self._session is None and session is not None and session != "default":
-            self._session = self.run.identity = session
+            self._session = self.run.identity = self.run.session = session
             if line.get("isSidechain") is True and (agent := as_text(line.get("agentId"))):
                 self.run.identity = joined_id(session, "agent", agent)
         self.run.source |= stated_members(line, _SOURCE_MEMBERS)

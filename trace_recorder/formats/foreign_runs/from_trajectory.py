@@ -48,6 +48,7 @@ def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
         identity=run.trajectory_id or name,
         events=[*_in_order([*_TrajectoryEvents(run).events()]), *_facts_of_run(run)],
         parent=run.parent,
+        session=run.session,
         task=run.task,
         provider=run.provider,
         model=run.model,

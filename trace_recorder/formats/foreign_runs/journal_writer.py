@@ -73,6 +73,7 @@ def _start(run: ForeignRun) -> StartFact:
         version=VERSION,
         trajectory_id=run.identity,
         parent=run.parent,
+        session=run.session,
         provider=run.provider,
         model=run.model,
         max_steps=run.max_steps,

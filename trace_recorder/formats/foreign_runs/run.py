@@ -310,7 +310,8 @@ class ForeignRun:
     source does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
     `executions`, because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that
     the proxy recorded. `is_fork` is True if the run begins with a copy of another session's messages. `parent` is the
-    id of the other run that a fork continues, or whose agent started this one.
+    id of the other run that a fork continues, or whose agent started this one. `session` is the source's id for all
+    runs that belong together, if the source has such an id beside that of the run.
     """
 
     identity: str
@@ -319,6 +320,7 @@ class ForeignRun:
     events: list[Event] = field(default_factory=list)
     executions: list[ToolRun] = field(default_factory=list)
     parent: str | None = None
+    session: str | None = None
     task: str | None = None
     provider: str | None = None
     model: str | None = None

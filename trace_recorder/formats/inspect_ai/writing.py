@@ -176,6 +176,7 @@ def _metadata(run: Trajectory) -> dict[str, Payload]:
     """Return the facts of the run for which a sample has no member."""
     members = {
         "parent": run.parent,
+        "session": run.session,
         "metadata": run.metadata,
         "annotations": run.annotations,
         "status": run.status,

@@ -67,6 +67,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     run = ForeignRun(
         identity=metadata.nonempty_text("trajectory_id") or as_text(row.get("name")) or name,
         parent=metadata.nonempty_text("parent"),
+        session=metadata.nonempty_text("session"),
         task=metadata.text("task"),
         provider=metadata.text("provider"),
         model=metadata.text("model"),

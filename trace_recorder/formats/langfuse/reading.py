@@ -15,7 +15,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.spans.attribute_names import langfuse
-from trace_recorder.formats.spans.reading.span import ForeignSpan, parsed, utc_time
+from trace_recorder.formats.spans.reading.span import ForeignSpan, is_own, parsed, utc_time
 from trace_recorder.formats.spans.reading.span_files import has_trace, read_traces
 from trace_recorder.formats.spans.reading.trace import run_of, task_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -73,6 +73,8 @@ def run_of_langfuse_trace(value: Members) -> ForeignRun:
         run.task = task_of(trace_input)
     if trace_output is not None:
         run.final_result = trace_output
+    if not any(map(is_own, spans)):
+        run.session = as_text(trace.get("sessionId")) or run.session
     run.metadata |= {name: trace[name] for name in _OF_TRACE if trace.get(name)}
     run.metadata |= without_none(metadata=_parsed_twice(trace.get("metadata")) or None)
     scores = as_list(trace.get("scores")) + as_list(trace.get("corrections"))

@@ -16,6 +16,8 @@ from trace_recorder.formats.spans.reading.span import ForeignSpan, ForeignSpanEv
 from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 
+_THREAD_NAMES = ("session_id", "thread_id", "conversation_id")
+"""The members of the metadata by which LangSmith groups traces into threads."""
 _BATCH = ("post", "patch")
 
 
@@ -153,11 +155,12 @@ def _exception(error: str) -> Members:
 def _add_facts(run: ForeignRun, root: Members) -> None:
     """Add the facts about a run that the root of its trace states."""
     extra = as_dict(root.get("extra"))
-    runtime = as_dict(extra.get("runtime"))
+    runtime, metadata = as_dict(extra.get("runtime")), as_dict(extra.get("metadata"))
     run.source |= without_none(runtime=runtime or None, project=root.get("session_name"))
     run.metadata |= without_none(
-        name=root.get("name"), tags=root.get("tags") or None, metadata=as_dict(extra.get("metadata")) or None
+        name=root.get("name"), tags=root.get("tags") or None, metadata=metadata or None
     )
+    run.session = run.session or next(filter(None, (as_text(metadata.get(name)) for name in _THREAD_NAMES)), None)
     run.events += [
         TimedFact.annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
     ]

@@ -26,6 +26,8 @@ from trace_recorder.formats.spans.reading.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
+_SESSION = "mlflow.trace.session"
+"""The member of a trace's metadata by which MLflow groups traces."""
 _STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS": "unknown"}
 
 
@@ -58,7 +60,9 @@ def run_of_mlflow_trace(value: Members) -> ForeignRun:
     run.status = _STATES.get(state or "", run.status)
     if run.status == "failed" and run.error is None:
         run.error = {"type": "error", "message": "the trace states that it failed"}
-    run.metadata |= without_none(tags=info.get("tags") or None, trace_metadata=_metadata(info) or None)
+    metadata = _metadata(info)
+    run.session = as_text(metadata.get(_SESSION)) or run.session
+    run.metadata |= without_none(tags=info.get("tags") or None, trace_metadata=metadata or None)
     assessments = map(as_dict, as_list(info.get("assessments")))
     run.events += [event for assessment in assessments for event in _assessment(assessment)]
     return run

@@ -53,6 +53,11 @@ export function hashOf(to: Route): string {
   return to.step === undefined ? run : `${run}/step/${to.step}`;
 }
 
+/** The place of the list with the runs that match a search. */
+export function hashOfSearch(q: string): string {
+  return `#/?${new URLSearchParams({ q })}`;
+}
+
 /**
  * Go to a place. With `quietly` the browser's history does not grow, as for a step after a step. Within a run, and to the list,
  * the filters stay.
@@ -108,5 +113,8 @@ function followLink(event: MouseEvent): void {
   const link = (event.target as Element).closest<HTMLAnchorElement>('a[href^="#/"]');
   if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
-  go(parsed(link.getAttribute("href") ?? ""));
+  const place = link.getAttribute("href") ?? "";
+  const [, search] = place.split("?", 2);
+  if (search !== undefined) query.value = listQuery = new URLSearchParams(search);
+  go(parsed(place));
 }

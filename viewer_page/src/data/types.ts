@@ -51,6 +51,8 @@ export interface RunSummary {
   trajectory_id: string | null;
   /** The trajectory id of the run that this fork continues, or in which the process of this run was started. */
   parent: string | null;
+  /** The caller's name for all runs that belong together. */
+  session: string | null;
   forked_from: ForkOrigin | null;
   replay_of: ReplayOrigin | null;
   task: string | null;
@@ -83,6 +85,8 @@ export interface RunSummary {
   modified: string | null;
   /** The run of the list that this one continues or repeats, or else its parent. */
   origin: string | null;
+  /** In the order of time: how deep the row is in the tree of runs that belong together. Otherwise 0. */
+  depth: number;
 }
 
 /** For each kind of fact: how many of the matching runs have each value, the most frequent value first. */
@@ -178,6 +182,7 @@ export interface Reward {
 export interface RunHead {
   trajectory_id: string | null;
   parent: string | null;
+  session: string | null;
   task: string | null;
   status: Status;
   success: boolean | null;

@@ -5,7 +5,7 @@ import { go, hashOf } from "../data/route";
 import type { ChangedList, RunSummary } from "../data/types";
 import { StatusBadge } from "../ui/elements";
 import { ago, costNote, costText, count, dateTime, duration, firstLine, short } from "../ui/format";
-import { ForkedFrom, Parent, ReplayOf } from "../ui/relations";
+import { ForkedFrom, Parent, ReplayOf, SessionLink } from "../ui/relations";
 import { useVirtualizer } from "../ui/use_virtualizer";
 import { type Column, errorsOf, type Order } from "./filters";
 import type { RunsStore } from "./runs_store";
@@ -108,6 +108,8 @@ export function RunTable({ store, parameters, order, setOrder, chosen, marked, m
   );
 }
 
+/** Rows that are deeper in the tree are not indented further. */
+const MAX_INDENT = 8;
 const estimateSize = () => 37;
 
 function whyEmpty({ total, unread, unsearched }: ChangedList): string {
@@ -160,13 +162,15 @@ function RunRow({ run, index, start, measure, chosen, marked, mark }: RowProps) 
       <span role="cell" class="status-cell">
         <StatusBadge status={run.status} success={run.success} />
       </span>
-      <span role="cell" class="task">
+      <span role="cell" class="task" style={{ paddingLeft: `${Math.min(run.depth, MAX_INDENT)}em` }}>
+        {run.depth > 0 && <span class="muted" aria-hidden="true">└ </span>}
         <a href={hashOf(to)} title={visible(run.task ?? run.id)}>
           {visible(firstLine(run.task ?? run.id, 200))}
         </a>
         {run.forked_from && <ForkedFrom origin={run.forked_from} run={run.origin} />}
         {run.replay_of && <ReplayOf origin={run.replay_of} run={run.origin} />}
         {!run.forked_from && !run.replay_of && <Parent of={run} run={run.origin} />}
+        {run.session && <SessionLink session={run.session} hasList />}
       </span>
       <span role="cell" class="model" title={visible(run.provider ?? "")}>
         {visible(run.model ?? "")}

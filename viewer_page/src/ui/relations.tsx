@@ -1,6 +1,6 @@
 /** The related runs of a run: the run that it continues or repeats, its parent, its forks, replays and children, and the runs that gave its answers. */
 import { visible } from "../content/visible";
-import { hashOf } from "../data/route";
+import { hashOf, hashOfSearch } from "../data/route";
 import type { Call, ForkOrigin, Outline, Relations, ReplayOrigin } from "../data/types";
 
 /** `run` is the id of the run that this run continues or repeats, if it is in the list. */
@@ -36,17 +36,28 @@ export function Parent({ of, run }: { of: { parent: string | null; forked_from: 
   );
 }
 
+/** The session of a run, with a link to the runs of the session if there is a list. */
+export function SessionLink({ session, hasList }: { session: string; hasList: boolean }) {
+  const place = hashOfSearch(`session:"${session.replaceAll('"', '""')}"`);
+  return (
+    <span class="relation">
+      session {hasList ? <a href={place}>{visible(session)}</a> : <span class="mono">{visible(session)}</span>}
+    </span>
+  );
+}
+
 /** The related runs of an open run. */
 export function RunRelations({ outline: { run, relations } }: { outline: Outline }) {
   const forks = relations?.forks ?? [];
   const replays = relations?.replays ?? [];
   const children = relations?.children ?? [];
-  if (!run.forked_from && !run.replay_of && !run.parent && forks.length + replays.length + children.length === 0) return null;
+  if (!run.forked_from && !run.replay_of && !run.parent && !run.session && forks.length + replays.length + children.length === 0) return null;
   return (
     <p class="relations">
       {run.forked_from && <ForkedFrom origin={run.forked_from} run={relations?.forked_from} />}
       {run.replay_of && <ReplayOf origin={run.replay_of} run={relations?.replay_of} />}
       <Parent of={run} run={relations?.parent} />
+      {run.session && <SessionLink session={run.session} hasList={relations !== undefined} />}
       <Runs name="fork" runs={forks} />
       <Runs name="replay" runs={withoutSteps(replays)} />
       <Runs name="child run" runs={withoutSteps(children)} />

@@ -274,6 +274,11 @@ def take_origin(span: ForeignSpan, reading: SpanReading) -> ReplayedFrom | None:
     return origin
 
 
+def is_own(root: ForeignSpan) -> bool:
+    """Return whether our own export wrote the root span of a run."""
+    return own.STATUS in root.attributes
+
+
 def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
     """Add the facts of a run that our own export wrote into its root span."""
     status = root.take_text(own.STATUS)
@@ -285,6 +290,8 @@ def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
         run.success = success
     run.task = root.take_text(own.TASK) or run.task
     run.parent = root.take_text(own.PARENT)
+    if is_own(root):  # without a session, the conventions' attributes have the run's id
+        run.session = root.take_text(own.SESSION)
     run.max_steps = as_int(root.take(own.MAX_STEPS))
     for name, value in [*root.attributes.items()]:
         if name.startswith(own.METADATA):

@@ -104,6 +104,7 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
         run.provider, run.model = first.reading.provider, first.reading.model
     if run.status in {"failed", "interrupted"}:
         run.error = _error(root)
+    run.session = as_text(run.metadata.get(openinference.SESSION, run.metadata.get(genai.CONVERSATION)))
     add_own_facts(run, root.span)
     all_scores = [score for node in tree.nodes for score in scores(node.span)]
     run.events = [*_events(tree), *run.events, *all_scores]  # `_events` is called last, because it keeps unread parts

@@ -67,6 +67,14 @@ def genai_provider(provider: str | None) -> str:
     return _PROVIDERS.get(provider or "", provider or "unknown")
 
 
+def conversation_id(run: Trajectory) -> str | None:
+    """Return the id of the conversation that a run belongs to: its session, or else the run itself."""
+    identity = run.session or run.trajectory_id
+    if identity is None:
+        return None
+    return encodable(identity)
+
+
 def operation_name(call: LLMInteraction) -> str:
     """Return the conventions' name for the operation of a call."""
     operation = operation_of(call.api)
@@ -106,7 +114,7 @@ class GenAIAttributes:
     def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
         attributes = self._invoke_agent(trajectory.provider) | known_attributes(
-            {genai.REQUEST_MODEL: trajectory.model, genai.CONVERSATION: trajectory.trajectory_id}
+            {genai.REQUEST_MODEL: trajectory.model, genai.CONVERSATION: conversation_id(trajectory)}
         )
         if self.content:
             attributes |= self._task_and_result(trajectory.task, trajectory.final_result)
@@ -140,7 +148,7 @@ class GenAIAttributes:
         return self._invoke_agent(provider) | known_attributes(
             {
                 genai.AGENT_NAME: source.agent,
-                genai.CONVERSATION: trajectory.trajectory_id,
+                genai.CONVERSATION: conversation_id(trajectory),
                 self._agent_id_name: source.agent_id,
             }
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trace_recorder.dialects.dialect import operation_of
 from trace_recorder.figures.content.chat_form import arguments_text, chat_call, chat_part, function_of, result_text
 from trace_recorder.formats.spans.attribute_names import langfuse
-from trace_recorder.formats.spans.writing.genai import text_of_value
+from trace_recorder.formats.spans.writing.genai import conversation_id, text_of_value
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json
 from trace_recorder.formats.spans.writing.span import AttributeValue, after, iso, nanoseconds
 from trace_recorder.formats.spans.writing.tree import ToolNode
@@ -36,7 +36,7 @@ class LangfuseAttributes:
 
     def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span, and of its trace."""
-        attributes = {langfuse.TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
+        attributes = {langfuse.TYPE: "agent", **without_none(**{"session.id": conversation_id(trajectory)})}
         if self.content and trajectory.task is not None:
             attributes[langfuse.INPUT] = attributes["langfuse.trace.input"] = text_of_value(trajectory.task)
         if self.content and trajectory.final_result is not None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.figures.content.chat_form import arguments_text, result_text, text_lines
 from trace_recorder.formats.spans.attribute_names import openinference
-from trace_recorder.formats.spans.writing.genai import text_of_value
+from trace_recorder.formats.spans.writing.genai import conversation_id, text_of_value
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json, encodable
 from trace_recorder.formats.spans.writing.span import AttributeValue
 from trace_recorder.formats.spans.writing.tree import ToolNode
@@ -42,7 +42,7 @@ class OpenInferenceAttributes:
         """Return the attributes of the run's own span."""
         attributes: dict[str, AttributeValue] = {
             openinference.KIND: "AGENT",
-            **without_none(**{openinference.SESSION: trajectory.trajectory_id}),
+            **without_none(**{openinference.SESSION: conversation_id(trajectory)}),
         }
         return attributes | dict(self._values(trajectory.task, trajectory.final_result))
 

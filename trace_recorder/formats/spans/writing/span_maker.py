@@ -271,6 +271,8 @@ class SpanMaker:
         yield own.STATUS, run.status
         if run.parent is not None:
             yield own.PARENT, encodable(run.parent)
+        if run.session is not None:
+            yield own.SESSION, encodable(run.session)
         if run.success is not None:
             yield own.SUCCESS, run.success
         if run.max_steps is not None:
