@@ -31,7 +31,8 @@ def record_run(path: Path, seed: int) -> Path:
     provider, model = chosen.choice(MODELS)
     task = f"Task {chosen.choice(WORDS[:5])}"
     metadata: dict[str, Any] = {"env": chosen.choice("ab"), **TAGS[seed % len(TAGS)]}
-    with suppress(RuntimeError), TrajectoryRecorder(path, task=task, metadata=metadata) as run:
+    session = ("chat 1", "chat 2", None)[seed % 3]
+    with suppress(RuntimeError), TrajectoryRecorder(path, task=task, session=session, metadata=metadata) as run:
         for number in range(chosen.randint(1, 4)):
             calls = [
                 {"id": f"c{number}{at}", "name": chosen.choice(TOOLS), "arguments": {"cmd": chosen.choice(WORDS)}}

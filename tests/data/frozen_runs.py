@@ -94,6 +94,9 @@ def _data(fact: facts.Fact) -> Payload:
     return {**own, **foreign}
 
 
+_MASKED = {"seed": 7, "key": "[REDACTED:known-secret]"}
+
+
 def _every_member() -> Iterator[facts.Fact]:
     """Yield facts with each member that a kind has."""
     machine = {"host": "elsewhere", "pid": 1, "process_start": 0.5, "recorder": "0.1", "python": "3.11.7"}
@@ -111,12 +114,13 @@ def _every_member() -> Iterator[facts.Fact]:
         forked_at={"interaction_id": "llm_7", "step_number": None},
         replay_of="parent",
         task="mend it",
+        session="chat 7",
         metadata={"seed": 7, "key": "open"},
         redacted=1,
     )
     yield facts.AnnotationFact(key="note", value="a secret", redacted=1)
     yield facts.RedactionFact(of=2, value="[REDACTED:known-secret]", redacted=1)
-    yield facts.RedactionFact(of=1, task="mend it", metadata={"seed": 7, "key": "[REDACTED:known-secret]"}, redacted=1)
+    yield facts.RedactionFact(of=1, task="mend it", session="chat", metadata=_MASKED, redacted=1)
     yield facts.StepStartFact(**step, redacted=1)
     call = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "openai", "model": "m", "method": "POST"}
     url = agents.URL + "chat/completions"

@@ -79,7 +79,7 @@ def test_langsmith_has_marks_and_no_tokens_of_replayed_calls(tmp_path: Path, mon
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
     with provider(plain(spoken("1"))) as server, TrajectoryRecorder(tmp_path / "parent.json") as recorder:
         ask(recorder.wrap(client(f"{server.url}/v1")))
-    with replay(tmp_path / "parent.json") as again, TrajectoryRecorder(tmp_path / "replay.json") as recorder:
+    with replay(tmp_path / "parent.json") as again, TrajectoryRecorder(tmp_path / "replay.json", session="chat 7") as recorder:
         ask(recorder.wrap(again.wrap(client())))
 
     kept = _Feedback()
@@ -94,4 +94,5 @@ def test_langsmith_has_marks_and_no_tokens_of_replayed_calls(tmp_path: Path, mon
     assert [call.replayed_from for call in read.llm_interactions] == [
         call.replayed_from for call in load(tmp_path / "replay.json").llm_interactions
     ]
-    assert (read.status, read.metrics["llm_calls"]) == ("completed", 0)
+    assert (read.status, read.metrics["llm_calls"], read.session) == ("completed", 0, "chat 7")
+    assert [run["extra"]["metadata"].get("session_id") for run in kept.runs if "parent_run_id" not in run] == ["chat 7"]

@@ -57,6 +57,7 @@ def test_sessions_with_ids_are_separate(proxy: RunningProxy, name: str) -> None:
     assert [prompts(run) for run in proxy.runs()] == [
         [f"{session} {number}" for number in range(3)] for session in ("first", "second")
     ]
+    assert [run.session for run in proxy.runs()] == ["first", "second"]
     assert [run.metadata for run in proxy.runs()] == [
         {"session_from": "header", "session_header": name.replace("_", "-"), "session_id": session}
         for session in ("first", "second")

@@ -81,6 +81,7 @@ def test_the_table_of_runs_has_a_row_for_each_run(scored: Trajectory, run: Traje
         "started_at": scored.started_at,
         "duration_seconds": 8.25,
         "parent": None,
+        "session": None,
         "provider": "anthropic",
         "model": "claude",
         "steps": 2,

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Branch(NamedTuple):
+class TreePlace(NamedTuple):
     """The place of a row in the tree. `row` is its position in the list, and `depth` is 0 for a root."""
 
     row: int
     depth: int
 
 
-def run_tree(uppers: Sequence[int | None], sessions: Sequence[object]) -> list[Branch]:
+def run_tree(uppers: Sequence[int | None], sessions: Sequence[object]) -> list[TreePlace]:
     """Return the rows in the order of the tree.
 
     `uppers` has for each row the position of the row that it is below, or None. `sessions` has the session of each row.
@@ -32,11 +32,11 @@ def run_tree(uppers: Sequence[int | None], sessions: Sequence[object]) -> list[B
         if upper is not None:
             below[upper].append(row)
     branches = []
-    waiting = [Branch(root, 0) for root in reversed(roots)]
+    waiting = [TreePlace(root, 0) for root in reversed(roots)]
     while waiting:
         branch = waiting.pop()
         branches.append(branch)
-        waiting += [Branch(row, branch.depth + 1) for row in reversed(below[branch.row])]
+        waiting += [TreePlace(row, branch.depth + 1) for row in reversed(below[branch.row])]
     return branches
 
 
