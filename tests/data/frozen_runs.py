@@ -90,8 +90,11 @@ def by_hand(place: Path) -> None:
 
 
 def _data(fact: facts.Fact) -> Payload:
-    own, foreign = fact.members()
-    return {**own, **foreign}
+    data = {}
+    for names, values, absences in facts.own_and_foreign_members(type(fact)):
+        members = zip(names, values(fact), absences, strict=True)
+        data |= {name: value for name, value, absence in members if value is not absence}
+    return data
 
 
 _MASKED = {"seed": 7, "key": "[REDACTED:known-secret]"}
