@@ -113,7 +113,7 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
 def test_the_json_list_has_numbers(runs: Path) -> None:
     """`list --json` has the known values as numbers, and null for unknown values."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
-    named = ["file", "path", "trajectory_id", "parent", "start_time", "task", "status", "success"]
+    named = ["file", "path", "trajectory_id", "parent", "session", "start_time", "task", "status", "success"]
     names = [*named, "provider", "model", "llm_calls", "input_tokens"]
 
     figures = ["agent_steps", "cost", "failed_llm_calls", "failed_tool_calls"]
@@ -229,7 +229,7 @@ def test_findings_are_printed_as_json(runs: Path) -> None:
         (["list", "none"], "none: No such file or directory"),
         (["list", "none.json"], "none.json: No such file or directory"),
         (["show", "alone.json", "--step", "3"], "alone.json has no step 3"),
-        (["show", "by_hand.jsonl", "--step", "3"], "by_hand.jsonl has no step 3; it has 1, 2"),
+        (["show", "by_hand.jsonl", "--step", "3"], "by_hand.jsonl has no step 3; it has 1-2"),
     ],
 )
 def test_a_file_that_cannot_be_shown_is_one_sentence(

@@ -128,7 +128,8 @@ def test_a_format_carries_the_session(chat: Path, words: str, name: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("form", "attribute"), [("genai", "gen_ai.conversation.id"), ("openinference", "session.id"), ("langfuse", "session.id")]
+    ("form", "attribute"),
+    [("genai", "gen_ai.conversation.id"), ("openinference", "session.id"), ("langfuse", "session.id")],
 )
 def test_spans_name_the_session_as_their_conventions_do(chat: Path, form: Conventions, attribute: str) -> None:
     """The conversation of a run without a session is the run itself."""
@@ -222,7 +223,12 @@ def test_a_session_is_masked_as_other_texts_of_the_user(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("session", "error"),
-    [(7, "session is 7, and must be a str"), ("x" * 1001, "at most 1000"), ("a\0b", "printable"), ("\ud800", "printable")],
+    [
+        (7, "session is 7, and must be a str"),
+        ("x" * 1001, "at most 1000"),
+        ("a\0b", "printable"),
+        ("\ud800", "printable"),
+    ],
 )
 def test_a_session_that_no_child_could_get_is_refused(session: object, error: str, tmp_path: Path) -> None:
     recorder = TrajectoryRecorder(tmp_path / "run.json")
@@ -240,9 +246,22 @@ def test_run_states_the_session_of_a_program_and_of_its_own_recorders(server: Se
         'httpx.post(sys.argv[1] + "/v1/chat/completions", json={"model": "m", "messages": []})\n'
         'with TrajectoryRecorder("own.json"), TrajectoryRecorder("other.json", session="its own"): pass\n'
     )
-    command = [sys.executable, "-c", "from trace_recorder.cli import main; main()", "run", "--session", "nightly", "--directory", "runs"]
+    command = [
+        sys.executable,
+        "-c",
+        "from trace_recorder.cli import main; main()",
+        "run",
+        "--session",
+        "nightly",
+        "--directory",
+        "runs",
+    ]
     done = subprocess.run(
-        [*command, "--", sys.executable, "agent.py", server.url], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "--", sys.executable, "agent.py", server.url],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     [recorded] = (tmp_path / "runs").glob("*.json")

@@ -99,7 +99,7 @@ def test_a_step_without_calls_or_an_unknown_step_is_an_error(tmp_path: Path) -> 
 
     assert (without.exit_code, none.exit_code) == (1, 1)
     assert without.output == "trace-recorder: the step has no LLM call, so nothing was sent\n"
-    assert none.output == f"trace-recorder: {path} has no step 9; it has 1, 2\n"
+    assert none.output == f"trace-recorder: {path} has no step 9; it has 1-2\n"
 
 
 @pytest.mark.parametrize(

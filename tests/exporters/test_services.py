@@ -79,7 +79,10 @@ def test_langsmith_has_marks_and_no_tokens_of_replayed_calls(tmp_path: Path, mon
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
     with provider(plain(spoken("1"))) as server, TrajectoryRecorder(tmp_path / "parent.json") as recorder:
         ask(recorder.wrap(client(f"{server.url}/v1")))
-    with replay(tmp_path / "parent.json") as again, TrajectoryRecorder(tmp_path / "replay.json", session="chat 7") as recorder:
+    with (
+        replay(tmp_path / "parent.json") as again,
+        TrajectoryRecorder(tmp_path / "replay.json", session="chat 7") as recorder,
+    ):
         ask(recorder.wrap(again.wrap(client())))
 
     kept = _Feedback()

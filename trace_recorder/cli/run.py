@@ -39,7 +39,9 @@ Task = Annotated[
 ]
 SessionOption = Annotated[
     str | None,
-    typer.Option("--session", metavar="NAME", help="A name for all runs that belong together, such as the id of a chat."),
+    typer.Option(
+        "--session", metavar="NAME", help="A name for all runs that belong together, such as the id of a chat."
+    ),
 ]
 TrajectoryFile = Annotated[
     Path | None,

@@ -2,7 +2,7 @@
 
 With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
 as they were sent, with masked secrets; only the journal has them. If a call has several attempts, the last attempt is
-printed. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
+printed. With --brief it shows one line for each step. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
 `export --format toolbrain` writes, and replayed turns. It also counts calls without a turn, such as failed calls.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +18,11 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.arguments import DEFAULT, Full, check_names, completion_of, paths_or_default
-from trace_recorder.cli.output import console, print_json, print_lines, warn
+from trace_recorder.cli.output import console, print_json, print_lines, table_width, warn
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
 from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
+from trace_recorder.cli.step_numbers import parts_of_steps, step_ranges
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
@@ -40,8 +42,13 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-StepOption = Annotated[int | None, typer.Option("--step", metavar="NUMBER", help="Show only this step.")]
-AsDocument = Annotated[bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the turns.")]
+StepOption = Annotated[
+    str | None, typer.Option("--step", metavar="STEPS", help="Show only these steps: 3, or 3,7, or 10-16, 10-, -5.")
+]
+BriefOption = Annotated[bool, typer.Option("--brief", help="Show one line for each step.")]
+AsDocument = Annotated[
+    bool, typer.Option("--json", help="Print JSON: the document with full prompts, the lines of --brief, or the turns.")
+]
 Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
 ParserOption = Annotated[
     str | None,
@@ -54,7 +61,7 @@ ParserOption = Annotated[
 ]
 ErrorsOption = Annotated[bool, typer.Option("--errors", help="Show only the steps in which something failed.")]
 RawOption = Annotated[
-    bool, typer.Option("--raw", help="With --step: print the step's requests and responses as JSON, as they were sent.")
+    bool, typer.Option("--raw", help="With --step: print the requests and responses as JSON, as they were sent.")
 ]
 
 
@@ -62,6 +69,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     files: Files = None,
     full: Full = False,
     step: StepOption = None,
+    brief: BriefOption = False,
     errors: ErrorsOption = False,
     raw: RawOption = False,
     turns: Turns = False,
@@ -72,10 +80,14 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     Each step has the new messages of its prompt, the answer, and the results of its tools. With --turns, each call has
     the end of its prompt, the parsed answer, and warnings: an error, no answer, code without output. With --errors,
-    only steps with an error or a failed call, attempt or tool are shown.
+    only steps with an error or a failed call, attempt or tool are shown. A line of --brief has the step's number, agent,
+    model, tokens, time, tools and the first words of its answer.
     """
     _check_turn_options(parser, step, turns=turns)
-    _check_step_options(step, errors=errors, raw=raw, whole=turns or as_json)
+    _check_step_options(step, errors=errors, raw=raw, whole=turns or (as_json and not brief))
+    if brief and (raw or turns):
+        raise typer.BadParameter("it cannot be combined with --turns or --raw", param_hint="--brief")
+    ranges = step and step_ranges(step)
 
     def print_it(file: Path) -> None:
         if is_directory(file):
@@ -85,12 +97,27 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
         trajectory = read_run(file)
         if turns:
             _print_turns(trajectory, parser, full=full, as_json=as_json)
-        elif raw:
-            print_json(raw_calls(trajectory, _parts_of_step(steps_and_calls(trajectory), step, file)))
+            return
+        parts = chosen = steps_and_calls(trajectory)
+        if errors:
+            chosen = parts_with_errors(parts)
+        elif ranges:
+            chosen = parts_of_steps(parts, ranges, file)
+        if raw:
+            print_json(raw_calls(trajectory, chosen))
+        elif brief:
+            _print_brief(trajectory, chosen, file, as_json=as_json, whole=not ranges)
         elif as_json:
+            if ranges:
+                trajectory = _with_parts(trajectory, chosen)
             print_json(shared_document(trajectory))
         else:
-            _print_run(trajectory, file, full=full, step=step, errors=errors)
+            writer = EntryWriter(console(), full=full)
+            if not ranges:
+                writer.write(header_entries(trajectory, file.name))
+            _write_parts(writer, Show(trajectory, full=full), parts, chosen)
+        if errors and not chosen and not as_json:
+            print_lines(console(), ["", "No step has an error."])
 
     failed = False
     for number, file in enumerate(paths_or_default(files)):
@@ -113,7 +140,7 @@ def _refuse_damaged(file: Path, error: Exception) -> None:
     raise UnreadableError(f"{file} is damaged ({why}): `trace-recorder validate` lists the places") from error
 
 
-def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) -> None:
+def _check_turn_options(parser: str | None, step: str | None, *, turns: bool) -> None:
     if turns and step is not None:
         raise typer.BadParameter("turns have no step numbers", param_hint="--step")
     if parser is not None:
@@ -122,7 +149,7 @@ def _check_turn_options(parser: str | None, step: int | None, *, turns: bool) ->
         check_names([parser], PARSERS, "--parser")
 
 
-def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: bool) -> None:
+def _check_step_options(step: str | None, *, errors: bool, raw: bool, whole: bool) -> None:
     if raw and step is None:
         raise typer.BadParameter("it needs --step", param_hint="--raw")
     if errors and (raw or step is not None):
@@ -156,35 +183,44 @@ def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_j
         print_lines(out, [f"No turns: {left_out[UNANSWERED]} x {UNANSWERED}"], "yellow")
 
 
-def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | None, errors: bool) -> None:
-    parts = steps_and_calls(trajectory)
-    chosen: Sequence[StepOrCall] = parts
-    if errors:
-        chosen = parts_with_errors(parts)
-    elif step is not None:
-        chosen = _parts_of_step(parts, step, file)
-    out = console()
-    writer = EntryWriter(out, full=full)
-    if step is None:
-        writer.write(header_entries(trajectory, file.name))
-    showing, shown = Show(trajectory, full=full), {id(part) for part in chosen}
+def _write_parts(writer: EntryWriter, showing: Show, parts: Sequence[StepOrCall], chosen: Sequence[StepOrCall]) -> None:
+    """Write some of the steps. The steps before them are read too, because messages of theirs are not shown again."""
+    waiting = {id(part) for part in chosen}
     for part in parts:
+        if not waiting:
+            break
         entries = list(showing.part(part))
-        if id(part) in shown:
+        if id(part) in waiting:
             writer.write(entries)
-    if errors and not chosen:
-        print_lines(out, ["", "No step has an error."])
+            waiting.remove(id(part))
 
 
-def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) -> list[StepOrCall]:
-    """Return the step with the number `step`, and its calls. Raises UnreadableError if there is no such step."""
-    numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
-    if str(step) not in numbers:
-        why = f"{file} has no step {step}"
-        if numbers:
-            why += f"; it has {', '.join(numbers)}"
-        raise UnreadableError(why)
-    return [part for part in parts if part.step_number == step]
+def _print_brief(
+    trajectory: Trajectory, chosen: Sequence[StepOrCall], file: Path, *, as_json: bool, whole: bool
+) -> None:
+    from trace_recorder.cli.show_brief import brief_json, brief_lines  # noqa: PLC0415 - only --brief needs it
+
+    if as_json:
+        print_json(brief_json(chosen))
+        return
+    out = console()
+    if whole:
+        EntryWriter(out, full=False).write(header_entries(trajectory, file.name))
+        out.print()
+    if chosen:
+        print_lines(out, brief_lines(chosen, table_width(out)))
+
+
+def _with_parts(trajectory: Trajectory, parts: Sequence[StepOrCall]) -> Trajectory:
+    """Return the run with only these steps and calls."""
+    steps = [part.step for part in parts if part.step is not None]
+    calls = {part.call.interaction_id for part in parts if part.call is not None}
+    calls |= {identity for step in steps for identity in step.interaction_ids}
+    return replace(
+        trajectory,
+        llm_interactions=[call for call in trajectory.llm_interactions if call.interaction_id in calls],
+        agent_steps=steps,
+    )
 
 
 _FIRST_HTTP_ERROR = 400

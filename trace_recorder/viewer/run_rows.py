@@ -63,8 +63,6 @@ class Arrangement(NamedTuple):
     depths: Sequence[int] = ()
 
 
-
-
 class RunRows:
     """The rows of runs, by their names in the list. Each row has a number of its own, which no later row gets."""
 

@@ -157,9 +157,7 @@ def _add_facts(run: ForeignRun, root: Members) -> None:
     extra = as_dict(root.get("extra"))
     runtime, metadata = as_dict(extra.get("runtime")), as_dict(extra.get("metadata"))
     run.source |= without_none(runtime=runtime or None, project=root.get("session_name"))
-    run.metadata |= without_none(
-        name=root.get("name"), tags=root.get("tags") or None, metadata=metadata or None
-    )
+    run.metadata |= without_none(name=root.get("name"), tags=root.get("tags") or None, metadata=metadata or None)
     run.session = run.session or next(filter(None, (as_text(metadata.get(name)) for name in _THREAD_NAMES)), None)
     run.events += [
         TimedFact.annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
