@@ -58,7 +58,7 @@ def test_a_run_and_its_document_state_the_session(chat: Path) -> None:
     documents = {name: json.loads((chat / f"{name}.json").read_bytes()) for name in _NAMES}
     runs = {name: load(chat / f"{name}.jsonl") for name in _NAMES}
 
-    sessions = {name: SESSION for name in ("turn1", "turn2", "replay")} | dict.fromkeys(("fork", "other"))
+    sessions = dict.fromkeys(("turn1", "turn2", "replay"), SESSION) | dict.fromkeys(("fork", "other"))
     assert {name: run.session for name, run in runs.items()} == sessions
     assert {name: document.get("session") for name, document in documents.items()} == sessions
     assert from_document(documents["turn1"], "turn1").session == SESSION
@@ -246,23 +246,10 @@ def test_run_states_the_session_of_a_program_and_of_its_own_recorders(server: Se
         'httpx.post(sys.argv[1] + "/v1/chat/completions", json={"model": "m", "messages": []})\n'
         'with TrajectoryRecorder("own.json"), TrajectoryRecorder("other.json", session="its own"): pass\n'
     )
-    command = [
-        sys.executable,
-        "-c",
-        "from trace_recorder.cli import main; main()",
-        "run",
-        "--session",
-        "nightly",
-        "--directory",
-        "runs",
-    ]
-    done = subprocess.run(
-        [*command, "--", sys.executable, "agent.py", server.url],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [sys.executable, "-c", "from trace_recorder.cli import main; main()"]
+    options = ["--session", "nightly", "--directory", "runs"]
+    command = [*program, "run", *options, "--", sys.executable, "agent.py", server.url]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
 
     [recorded] = (tmp_path / "runs").glob("*.json")
     names = [recorded, tmp_path / "own.json", tmp_path / "other.json"]

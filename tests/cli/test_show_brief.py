@@ -42,7 +42,7 @@ def brief(*arguments: object) -> list[str]:
 
 
 def test_each_step_is_one_line(run: Path) -> None:
-    """A line has the number, the agent, the model, the tokens, the tools and the answer's words. An error is escaped."""
+    """A line has the number, the agent, the model, the tokens, the tools and the first words."""
     assert brief(run, "--step", "1-") == [
         "step  agent  model    in  out  tools                  answer",
         "1            gpt-4o  10k    5  bash ls -la 1: ok      answer 1 of two lines",
@@ -94,6 +94,7 @@ def test_raw_requests_of_a_range(tmp_path: Path) -> None:
         ("2,9-12", "run.json has no step 9-12; it has 1-6"),
         ("x", "'x' is not a step or a range, such as 3, 10-16, 10- or -5"),
         ("-", "'-' is not a step or a range"),
+        ("3,", "'' is not a step or a range"),
         ("", "'' is not a step or a range"),
         ("5-3", "'5-3' ends before it begins"),
     ],

@@ -54,7 +54,7 @@ class TrajectoryRecorder:
 
     `trajectory_path` is the path of the document. If it is None, the document is
     `directory`/trajectory_YYYYMMDD_HHMMSS.json. `session` is a name for all runs that belong together, such as the id
-    of a chat. Its default is TRACE_RECORDER_SESSION of the environment. The environment's TRACE_RECORDER_DIR replaces the default of
+    of a chat. The environment's TRACE_RECORDER_SESSION and TRACE_RECORDER_DIR replace the defaults of `session` and
     `directory`. `history` is how the document shows prompts: "inline" (whole), "delta" (what is new in each), or
     "auto", which is "inline" up to 16 MB of prompts. `redact` is a function that returns a text masked, a list of such
     functions, or None for no masking. `on_secret` returns what replaces a secret. If `durability` is "disk", each

@@ -45,11 +45,12 @@ def _with_sessions(uppers: Sequence[int | None], sessions: Sequence[object]) -> 
     first: dict[str, int] = {}
     above: list[int | None] = []
     for row, (upper, session) in enumerate(zip(uppers, sessions, strict=True)):
-        if upper == row:
-            upper = None
-        if upper is None and isinstance(session, str) and first.setdefault(session, row) != row:
-            upper = first[session]
-        above.append(upper)
+        if upper is not None and upper != row:
+            above.append(upper)
+        elif isinstance(session, str) and first.setdefault(session, row) != row:
+            above.append(first[session])
+        else:
+            above.append(None)
     return above
 
 

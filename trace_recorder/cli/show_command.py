@@ -2,15 +2,16 @@
 
 With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
 as they were sent, with masked secrets; only the journal has them. If a call has several attempts, the last attempt is
-printed. With --brief it shows one line for each step. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
-`export --format toolbrain` writes, and replayed turns. It also counts calls without a turn, such as failed calls.
+printed. With --brief it shows one line for each step. With --turns it shows ToolBrain's turns, as a reward function
+gets them: the turns that `export --format toolbrain` writes, and replayed turns. It also counts calls without a turn,
+such as failed calls.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ from trace_recorder.cli.output import console, print_json, print_lines, table_wi
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
 from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
-from trace_recorder.cli.step_numbers import parts_of_steps, step_ranges
+from trace_recorder.cli.step_numbers import StepRange, parts_of_steps, step_ranges
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
@@ -47,7 +48,7 @@ StepOption = Annotated[
 ]
 BriefOption = Annotated[bool, typer.Option("--brief", help="Show one line for each step.")]
 AsDocument = Annotated[
-    bool, typer.Option("--json", help="Print JSON: the document with full prompts, the lines of --brief, or the turns.")
+    bool, typer.Option("--json", help="Print JSON: the document with full prompts, or the lines, or the turns.")
 ]
 Turns = Annotated[bool, typer.Option("--turns", help="Show the run as ToolBrain's turns, with warnings.")]
 ParserOption = Annotated[
@@ -80,14 +81,14 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     Each step has the new messages of its prompt, the answer, and the results of its tools. With --turns, each call has
     the end of its prompt, the parsed answer, and warnings: an error, no answer, code without output. With --errors,
-    only steps with an error or a failed call, attempt or tool are shown. A line of --brief has the step's number, agent,
-    model, tokens, time, tools and the first words of its answer.
+    only steps with an error or a failed call, attempt or tool are shown. A line of --brief has the step's number,
+    agent, model, tokens, time and tools, and the first words of its answer.
     """
     _check_turn_options(parser, step, turns=turns)
     _check_step_options(step, errors=errors, raw=raw, whole=turns or (as_json and not brief))
-    if brief and (raw or turns):
-        raise typer.BadParameter("it cannot be combined with --turns or --raw", param_hint="--brief")
-    ranges = step and step_ranges(step)
+    _check_brief_options(brief=brief, other_form=raw or turns)
+    ranges = () if step is None else step_ranges(step)
+    chosen = _ChosenSteps(ranges, errors=errors)
 
     def print_it(file: Path) -> None:
         if is_directory(file):
@@ -97,27 +98,12 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
         trajectory = read_run(file)
         if turns:
             _print_turns(trajectory, parser, full=full, as_json=as_json)
-            return
-        parts = chosen = steps_and_calls(trajectory)
-        if errors:
-            chosen = parts_with_errors(parts)
-        elif ranges:
-            chosen = parts_of_steps(parts, ranges, file)
-        if raw:
-            print_json(raw_calls(trajectory, chosen))
-        elif brief:
-            _print_brief(trajectory, chosen, file, as_json=as_json, whole=not ranges)
+        elif raw:
+            print_json(raw_calls(trajectory, chosen.of(steps_and_calls(trajectory), file)))
         elif as_json:
-            if ranges:
-                trajectory = _with_parts(trajectory, chosen)
-            print_json(shared_document(trajectory))
+            print_json(_json(trajectory, file, chosen, brief=brief))
         else:
-            writer = EntryWriter(console(), full=full)
-            if not ranges:
-                writer.write(header_entries(trajectory, file.name))
-            _write_parts(writer, Show(trajectory, full=full), parts, chosen)
-        if errors and not chosen and not as_json:
-            print_lines(console(), ["", "No step has an error."])
+            _print_run(trajectory, file, chosen, full=full, brief=brief)
 
     failed = False
     for number, file in enumerate(paths_or_default(files)):
@@ -130,6 +116,22 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
             warn(str(error))
     if failed:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChosenSteps:
+    """The steps to show: those in `ranges`, those with errors, or all of them."""
+
+    ranges: Sequence[StepRange]
+    errors: bool
+
+    def of(self, parts: Sequence[StepOrCall], file: Path) -> Sequence[StepOrCall]:
+        """Return the chosen steps and their calls. Raises UnreadableError if a range has no step."""
+        if self.errors:
+            return parts_with_errors(parts)
+        if self.ranges:
+            return parts_of_steps(parts, self.ranges, file)
+        return parts
 
 
 def _refuse_damaged(file: Path, error: Exception) -> None:
@@ -158,6 +160,11 @@ def _check_step_options(step: str | None, *, errors: bool, raw: bool, whole: boo
         raise typer.BadParameter("it cannot be combined with --turns or --json", param_hint="--errors")
 
 
+def _check_brief_options(*, brief: bool, other_form: bool) -> None:
+    if brief and other_form:
+        raise typer.BadParameter("it cannot be combined with --turns or --raw", param_hint="--brief")
+
+
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
     """Print ToolBrain's turns: as `export` writes them, or for people. If `full` is True, no line is shortened."""
     from trace_recorder.formats.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - only --turns needs it
@@ -183,9 +190,29 @@ def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_j
         print_lines(out, [f"No turns: {left_out[UNANSWERED]} x {UNANSWERED}"], "yellow")
 
 
-def _write_parts(writer: EntryWriter, showing: Show, parts: Sequence[StepOrCall], chosen: Sequence[StepOrCall]) -> None:
+def _print_run(trajectory: Trajectory, file: Path, chosen: _ChosenSteps, *, full: bool, brief: bool) -> None:
+    """Print the chosen steps. The header of the run comes first, unless the steps were chosen by their numbers."""
+    parts = steps_and_calls(trajectory)
+    shown = chosen.of(parts, file)
+    out = console()
+    writer = EntryWriter(out, full=full)
+    if not chosen.ranges:
+        writer.write(header_entries(trajectory, file.name))
+    if not brief:
+        _write_parts(writer, Show(trajectory, full=full), parts, shown)
+    elif shown:
+        from trace_recorder.cli.show_brief import brief_lines  # noqa: PLC0415 - only --brief needs it
+
+        if not chosen.ranges:
+            out.print()
+        print_lines(out, brief_lines(shown, table_width(out)))
+    if chosen.errors and not shown:
+        print_lines(out, ["", "No step has an error."])
+
+
+def _write_parts(writer: EntryWriter, showing: Show, parts: Sequence[StepOrCall], shown: Sequence[StepOrCall]) -> None:
     """Write some of the steps. The steps before them are read too, because messages of theirs are not shown again."""
-    waiting = {id(part) for part in chosen}
+    waiting = {id(part) for part in shown}
     for part in parts:
         if not waiting:
             break
@@ -195,20 +222,16 @@ def _write_parts(writer: EntryWriter, showing: Show, parts: Sequence[StepOrCall]
             waiting.remove(id(part))
 
 
-def _print_brief(
-    trajectory: Trajectory, chosen: Sequence[StepOrCall], file: Path, *, as_json: bool, whole: bool
-) -> None:
-    from trace_recorder.cli.show_brief import brief_json, brief_lines  # noqa: PLC0415 - only --brief needs it
+def _json(trajectory: Trajectory, file: Path, chosen: _ChosenSteps, *, brief: bool) -> Payload:
+    """Return the document with the chosen steps and calls, or what `--brief` says of them."""
+    if not (brief or chosen.ranges):
+        return shared_document(trajectory)
+    parts = chosen.of(steps_and_calls(trajectory), file)
+    if brief:
+        from trace_recorder.cli.show_brief import brief_json  # noqa: PLC0415 - only --brief needs it
 
-    if as_json:
-        print_json(brief_json(chosen))
-        return
-    out = console()
-    if whole:
-        EntryWriter(out, full=False).write(header_entries(trajectory, file.name))
-        out.print()
-    if chosen:
-        print_lines(out, brief_lines(chosen, table_width(out)))
+        return brief_json(parts)
+    return shared_document(_with_parts(trajectory, parts))
 
 
 def _with_parts(trajectory: Trajectory, parts: Sequence[StepOrCall]) -> Trajectory:

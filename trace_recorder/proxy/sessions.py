@@ -185,15 +185,15 @@ class SessionRequest:
 class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
-    `command` is the program that the proxy runs, if any. `session` is the session of all runs. Otherwise a run whose
-    program names its session by a header is in that session. `header` is the name of one more header that has the id of a
-    session. A session ends after `idle_seconds` without a request. The default is an hour, or no limit if there is a
-    program, because the exit of the program ends its sessions. If `join` is True, the contents of the programs' session
-    files are added to their runs. If `max_open` runs are open and a new run begins, the run that was idle for longest
-    is ended. The default of `max_open` is as many runs as the limit for open files allows.
+    `command` is the program that the proxy runs, if any. `session` is the session of all runs. Without it, a
+    run whose program names its session by a header is in that session. `header` is the name of one more header that has
+    the id of a session. A session ends after `idle_seconds` without a request. The default is an hour, or no limit if
+    there is a program, because the exit of the program ends its sessions. If `join` is True, the contents of the
+    programs' session files are added to their runs. If `max_open` runs are open and a new run begins, the run that was
+    idle for longest is ended. The default of `max_open` is as many runs as the limit for open files allows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the settings of the command
         self,
         directory: Path,
         *,

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from trace_recorder.catalog.query import Parameter, condition_of
-from trace_recorder.catalog.run_values import number_of_value, seconds_of
 from trace_recorder.catalog.run_tree import run_tree
+from trace_recorder.catalog.run_values import number_of_value, seconds_of
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
@@ -40,7 +40,7 @@ _PLACES = ", ".join("?" for _ in _NAMES)
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
 _UPPER = "coalesce(r.forked_from, r.replay_of, r.parent)"
-_ORIGIN = f"(SELECT o.name FROM runs o WHERE o.trajectory_id = {_UPPER} ORDER BY o.listed, o.name LIMIT 1)"
+_ORIGIN = f"(SELECT o.name FROM runs o WHERE o.trajectory_id = {_UPPER} ORDER BY o.listed, o.name LIMIT 1)"  # noqa: S608 - a name of ours
 _SORTED: dict[SortColumn, str] = {
     "status": "r.status",
     "task": "folded(r.task)",
@@ -131,8 +131,9 @@ class RunRows:
     def rows(self, numbers: RowNumbers, depths: Sequence[int] = ()) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
-        `depths` are their depths in the tree, or none if the list is flat. The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or else of
-        the run's parent. It is None if no such run is listed.
+        `depths` are their depths in the tree, or none if the list is flat. The member `origin` of a row is the name of
+        the listed run of which this run is a fork or a replay, or else of the run's parent. It is None if no such run
+        is listed.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks

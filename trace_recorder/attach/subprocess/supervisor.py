@@ -68,7 +68,8 @@ def run(
 ) -> CommandResult:
     """Run a command to its end, and record its Python processes.
 
-    If `task` is None, the command line is the task. If `session` is None, the session is that of the environment. Raises CommandError if the command cannot be started.
+    If `task` is None, the command line is the task. If `session` is None, the session is that of the environment.
+    Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
     document = str(absolute_path(file)) if file else None
