@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.invoking import invoke
-from trace_recorder.cli.app import COMMANDS, app_for
+from trace_recorder.cli.app import COMMANDS, GROUPS, app_for
 
 USAGE = {
     "list": "[PATH...]",
@@ -43,6 +43,19 @@ def test_help_names_arguments_in_words(command: str) -> None:
 
     assert text.splitlines()[0] == f"Usage: trace-recorder {command} [OPTIONS] {USAGE[command]}"
     assert TYPES_OF_PYTHON.findall(text) == []
+
+
+def test_the_help_lists_each_command_in_its_group() -> None:
+    """Each section has the commands of one group, in order, each with a whole sentence about it."""
+    text = invoke("--help").output
+    sections: dict[str, list[str]] = {}
+    for section in text.partition("Options:")[2].split("\n\n")[1:]:
+        title, *lines = section.strip().splitlines()
+        sections[title.rstrip(":")] = [line.split()[0] for line in lines]
+        assert [line for line in lines if not line.endswith(".")] == []
+
+    assert sections == {title: [*commands] for title, commands in GROUPS.items()}
+    assert len(COMMANDS) == sum(map(len, GROUPS.values()))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import UnreadableError
@@ -99,30 +99,41 @@ class RecorderCommand(TyperCommand):
         return [(argument.metavar, argument.help or "") for argument in arguments]
 
 
-COMMANDS = {
-    "list": "list_command:list_",
-    "show": "show_command:show",
-    "tail": "tail:tail",
-    "view": "view:view",
-    "stats": "stats:stats",
-    "diff": "diff:diff",
-    "check": "check:check",
-    "grep": "grep:grep",
-    "find": "find:find",
-    "index": "find:index",
-    "sql": "sql_command:sql",
-    "validate": "validate:validate_",
-    "recover": "recover:recover",
-    "export": "export:export",
-    "import": "import_command:import_",
-    "score": "score:score",
-    "run": "run:run",
-    "proxy": "proxy:proxy",
-    "replay": "replay:replay",
-    "fork": "replay:fork",
-    "serve": "replay:serve",
+GROUPS = {
+    "Record and replay": {
+        "run": "run:run",
+        "proxy": "proxy:proxy",
+        "replay": "replay:replay",
+        "fork": "replay:fork",
+        "serve": "replay:serve",
+    },
+    "Look": {
+        "list": "list_command:list_",
+        "show": "show_command:show",
+        "tail": "tail:tail",
+        "view": "view:view",
+    },
+    "Many runs": {
+        "stats": "stats:stats",
+        "grep": "grep:grep",
+        "find": "find:find",
+        "index": "find:index",
+        "sql": "sql_command:sql",
+    },
+    "Compare and check": {
+        "diff": "diff:diff",
+        "check": "check:check",
+        "validate": "validate:validate_",
+    },
+    "Change and share": {
+        "score": "score:score",
+        "recover": "recover:recover",
+        "export": "export:export",
+        "import": "import_command:import_",
+    },
 }
-"""The module and the function of each command, in the order in which the help lists them."""
+"""The commands as the help groups and orders them: for each, the module and the function."""
+COMMANDS = {name: place for commands in GROUPS.values() for name, place in commands.items()}
 FAILURE_CODES = {"check": 2, "diff": 2, "find": 2, "grep": 2}
 """The exit codes of the commands that do not exit with 1 if they fail.
 
@@ -135,6 +146,20 @@ The first word that is neither an option nor an option's value begins the progra
 """
 _COMPLETION_VARIABLES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """The environment variables in which shells pass the line that is to be completed."""
+
+
+class RecorderGroup(TyperGroup):
+    """The program, whose help lists the commands in groups."""
+
+    def format_commands(self, ctx: ClickObject, formatter: ClickObject) -> None:
+        """Write a section for each group of commands, with the first sentence of each command's help."""
+        size = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            commands: list[tuple[str, ClickObject]] = [(name, self.get_command(ctx, name)) for name in group]
+            rows = [(name.ljust(size), command.get_short_help_str(80)) for name, command in commands if command]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -153,6 +178,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     """Return an application with these commands."""
     app = typer.Typer(
         name="trace-recorder",
+        cls=RecorderGroup,
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
