@@ -60,29 +60,28 @@ class BriefStep:
 def brief_step(part: StepOrCall) -> BriefStep:
     """Return the facts of a step or call that its line shows."""
     step, call, response = part.step, part.call, part.response
-    source = step or call
-    model = duration = error = None
+    agent = identity = model = duration = answer = None
+    error = ""
     usage: Mapping[str, Payload] = {}
     if response is not None:
-        usage = response.usage.to_document()
+        usage, model, answer = response.usage.to_document(), response.model, excerpt(response.content)
     if call is not None:
-        usage = counted_usage(call)
-        model, duration = call.model or (response and response.model), call.duration_seconds
-        error = text_of_error(call.error)
-    if step is not None and duration is None:
-        duration = step.duration_seconds
-    if step is not None and not error:
-        error = shown_text(step.error)
+        identity, agent, duration = call.interaction_id, call.agent or call.agent_id, call.duration_seconds
+        usage, model, error = counted_usage(call), call.model or model, text_of_error(call.error)
+    if step is not None:
+        agent, error = step.agent or step.agent_id, error or shown_text(step.error)
+        if duration is None:
+            duration = step.duration_seconds
     return BriefStep(
         step_number=part.step_number,
-        interaction_id=call and call.interaction_id,
-        agent=source and (source.agent or source.agent_id),
+        interaction_id=identity,
+        agent=agent,
         model=model,
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         duration_seconds=duration,
         tools=[_tool(use) for use in tool_uses(part.tool_calls, part.tool_results)],
-        answer=excerpt(response and response.content),
+        answer=answer,
         error=error or None,
     )
 

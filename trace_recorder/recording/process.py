@@ -25,7 +25,7 @@ from trace_recorder.facts import StartFact
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.version import __version__
 
 COMMAND_VARIABLES = {"TRACE_RECORDER_FORK": "fork", "TRACE_RECORDER_RUN": "run", "TRACE_RECORDER_PROXY": "proxy"}
@@ -130,10 +130,11 @@ def session_of_environment() -> str | None:
 
 def variables_of(run: str) -> dict[str, str]:
     """Return the environment variables for a program that an open run starts."""
-    variables = {PARENT_VARIABLE: run}
-    if run in _open and _open[run].session is not None:
-        variables[SESSION_VARIABLE] = _open[run].session
-    return variables
+    session = None
+    open_run = _open.get(run)
+    if open_run is not None:
+        session = open_run.session
+    return without_none(**{PARENT_VARIABLE: run, SESSION_VARIABLE: session})
 
 
 def had_concurrent_runs() -> bool:

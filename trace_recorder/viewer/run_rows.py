@@ -121,12 +121,12 @@ class RunRows:
         order = f"{key} IS NULL, {key} {direction}, r.listed DESC, r.name DESC"
         columns = f"r.number, r.name, r.trajectory_id, {_UPPER}, r.session"
         sql = f"SELECT {columns} FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are passed separately
-        matches = map(_ArrangedRow._make, self._connection.execute(sql, parameters))
+        matches = [_ArrangedRow._make(row) for row in self._connection.execute(sql, parameters)]
         if names is not None:
-            matches = (row for row in matches if os.fsdecode(row.name) in names)
+            matches = [row for row in matches if os.fsdecode(row.name) in names]
         if request.column != "start_time":
             return Arrangement(array("q", (row.number for row in matches)))
-        return _tree([*matches])
+        return _tree(matches)
 
     def rows(self, numbers: RowNumbers, depths: Sequence[int] = ()) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
@@ -216,7 +216,7 @@ class _ArrangedRow(NamedTuple):
 
 def _tree(rows: Sequence[_ArrangedRow]) -> Arrangement:
     places = {row.trajectory_id: place for place, row in enumerate(rows) if row.trajectory_id is not None}
-    branches = run_tree([places.get(row.upper) for row in rows], [row.session for row in rows])
+    branches = run_tree([places.get(row.upper or "") for row in rows], [row.session for row in rows])
     numbers = array("q", (rows[branch.row].number for branch in branches))
     return Arrangement(numbers, array("q", (branch.depth for branch in branches)))
 

@@ -41,7 +41,7 @@ export function SessionLink({ session, hasList }: { session: string; hasList: bo
   const place = hashOfSearch(`session:"${session.replaceAll('"', '""')}"`);
   return (
     <span class="relation">
-      session {hasList ? <a href={place}>{visible(session)}</a> : <span class="mono">{visible(session)}</span>}
+      session {hasList ? <a href={place} title={visible(session)}>{visible(session)}</a> : <span class="mono">{visible(session)}</span>}
     </span>
   );
 }
