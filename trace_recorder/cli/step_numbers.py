@@ -14,6 +14,18 @@ from trace_recorder.reading.steps_and_calls import StepOrCall
 _RANGE = re.compile(r"(?P<first>\d{1,18})?(?P<dash>-)?(?P<last>\d{1,18})?", re.ASCII)
 
 
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return int(text)
+
+
+def _limit(number: int | None) -> str:
+    if number is None:
+        return ""
+    return str(number)
+
+
 class StepRange(NamedTuple):
     """The numbers from `first` to `last`, both included. None means no limit."""
 
@@ -28,7 +40,7 @@ class StepRange(NamedTuple):
     def __str__(self) -> str:
         if self.first == self.last:
             return str(self.first)
-        return "-".join("" if number is None else str(number) for number in self)
+        return f"{_limit(self.first)}-{_limit(self.last)}"
 
 
 def step_ranges(text: str) -> list[StepRange]:
@@ -40,7 +52,7 @@ def step_ranges(text: str) -> list[StepRange]:
             raise typer.BadParameter(
                 f"{part!r} is not a step or a range, such as 3, 10-16, 10- or -5", param_hint="--step"
             )
-        first, last = (None if number is None else int(number) for number in match.group("first", "last"))
+        first, last = map(_number, match.group("first", "last"))
         if match["dash"] is None:
             last = first
         if first is not None and last is not None and first > last:
