@@ -124,7 +124,7 @@ class RunRows:
         matches = [_ArrangedRow._make(row) for row in self._connection.execute(sql, parameters)]
         if names is not None:
             matches = [row for row in matches if os.fsdecode(row.name) in names]
-        if request.column != "start_time":
+        if request.column != "time":
             return Arrangement(array("q", (row.number for row in matches)))
         return _tree(matches)
 
