@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         MessageFormatError,
         MissingExtraError,
         MissingKeyError,
+        PriceFileError,
         PushError,
         QueryError,
         RecorderStateError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
     from trace_recorder.exporters.otlp import otlp
     from trace_recorder.figures.comparison.trajectory_diff import diff
+    from trace_recorder.figures.groups import compare
     from trace_recorder.formats.any_file import load
     from trace_recorder.reading.validate import validate
     from trace_recorder.recording.context import Step
@@ -91,6 +93,7 @@ __all__ = [
     "MessageFormatError",
     "MissingExtraError",
     "MissingKeyError",
+    "PriceFileError",
     "PushError",
     "QueryError",
     "RecorderStateError",
@@ -118,6 +121,7 @@ __all__ = [
     "agent",
     "annotate",
     "async_http_client",
+    "compare",
     "current_recorder",
     "default_redactor",
     "diff",
@@ -175,6 +179,7 @@ _MODULES = {
         "MessageFormatError",
         "MissingExtraError",
         "MissingKeyError",
+        "PriceFileError",
         "PushError",
         "QueryError",
         "RecorderStateError",
@@ -222,6 +227,7 @@ _MODULES = {
     ),
     "viewer.one_file": ("display",),
     "figures.comparison.trajectory_diff": ("diff",),
+    "figures.groups": ("compare",),
 }
 """The public names of each module. A module is imported when one of its names is first used."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}

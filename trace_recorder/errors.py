@@ -10,6 +10,7 @@
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
+    ├── PriceFileError            the file of the user's own prices cannot be read, or has no prices
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -65,6 +66,10 @@ class TrajectoryFormatError(TraceRecorderError, ValueError):
 
 class QueryError(TraceRecorderError, ValueError):
     """A query for runs has an unknown term. The message lists the terms of the query language."""
+
+
+class PriceFileError(TraceRecorderError, ValueError):
+    """The file of prices that the environment names cannot be read, or is not a file of prices."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):

@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trace_recorder.catalog.value_tables import FactTables
+from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.version import __version__
 
@@ -230,6 +231,9 @@ def _expected(path: Path, directory: Path) -> dict[str, str]:
         prices = version("genai-prices")
     except PackageNotFoundError:
         prices = ""
+    own = own_prices()
+    if own is not None:
+        prices += f" and {own.digest}"
     return {
         "form": f"{_FORM} {__version__} {sqlite3.sqlite_version}",
         "prices": prices,
