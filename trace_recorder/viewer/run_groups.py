@@ -1,8 +1,8 @@
-"""Groups of the runs in the viewer's list: the answer of `figures/groups.py`, for the runs that match the list's filters.
+"""Groups of the runs in the viewer's list: the answer of `figures/groups.py` about the runs that match the filters.
 
-The calls of a run have to be read for its measures, unless an index has them. So runs are read for a bounded time, and an
-answer says how many runs are still to be read. `KeptMeasures` keeps the measures as JSON. Only one thread at a time may
-use it.
+The calls of a run have to be read for its measures, unless an index has them. So runs are read for a bounded time, and
+an answer says how many runs are still to be read. `KeptMeasures` keeps the measures as JSON. Only one thread at a time
+may use it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from trace_recorder.formats.any_file import load
 from trace_recorder.guard import try_call
 from trace_recorder.viewer.parts import Json
 
-MAX_GROUPS = 100
-"""An answer has at most this many groups and differences, and this many names of each grouping."""
+MAX_NAMES = 30
+"""An answer has the groups with the first names of each grouping, up to this many names."""
 
 
 class KeptMeasures:
@@ -69,20 +69,16 @@ def _measures_in(path: Path) -> str | None:
 
 
 def groups_json(comparison: GroupComparison) -> Json:
-    """Return a comparison as JSON, with at most `MAX_GROUPS` groups and differences. The counts include all of them."""
+    """Return a comparison as JSON, with the groups of at most `MAX_NAMES` names in each grouping.
+
+    The member `count` of a grouping is the number of all its names.
+    """
     facts = comparison.to_json()
-    groups, differences = facts["groups"], facts["differences"]
-    names = [{**by, "names": by["names"][:MAX_GROUPS], "count": len(by["names"])} for by in facts["by"]]
-    shown = [{*by["names"]} for by in names]
+    by = [{**by, "names": by["names"][:MAX_NAMES], "count": len(by["names"])} for by in facts["by"]]
+    shown = [{*entry["names"]} for entry in by]
 
     def is_shown(entry: Json) -> bool:
-        return all(name in known for known, name in zip(shown, entry["key"].values(), strict=True))
+        return all(name in names for names, name in zip(shown, entry["key"].values(), strict=True))
 
-    return {
-        **facts,
-        "by": names,
-        "groups": [*filter(is_shown, groups)],
-        "group_count": len(groups),
-        "differences": [*filter(is_shown, differences)],
-        "difference_count": len(differences),
-    }
+    lists = {member: [*filter(is_shown, facts[member])] for member in ("groups", "differences")}
+    return {**facts, "by": by, **lists}

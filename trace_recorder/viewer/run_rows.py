@@ -116,6 +116,11 @@ class RunRows:
             return array("q", (number for number, _ in matches))
         return array("q", (number for number, name in matches if os.fsdecode(name) in names))
 
+    def names(self, numbers: RowNumbers) -> list[str]:
+        """Return the names of the runs of rows. Runs that are gone are left out."""
+        known = dict(self._connection.execute("SELECT number, name FROM runs"))
+        return [os.fsdecode(known[number]) for number in numbers if number in known]
+
     def rows(self, numbers: RowNumbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
