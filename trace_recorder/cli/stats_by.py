@@ -236,8 +236,8 @@ def _points(value: float) -> str:
 
 
 def _count(value: float) -> str:
-    if value.is_integer():
-        return rounded_number(int(value))
+    if value.is_integer() or value >= 100:
+        return rounded_number(round(value))
     return rounded_number(round(value, 1))
 
 
