@@ -77,7 +77,7 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         cost = round(calls.costs.stated + calls.costs.estimated, 9)
     if calls.counted["with_prompt"] and not calls.counted["answered_without_tokens"]:
         tokens = calls.tokens["prompt"] + calls.tokens["completion"]
-    tools = {name: (tool["calls"], tool["failed"]) for name, tool in stats.tools.items() if tool["calls"]}
+    tools = {name: (int(tool["calls"]), int(tool["failed"])) for name, tool in stats.tools.items() if tool["calls"]}
     success = None
     if isinstance(run.success, bool):
         success = run.success

@@ -95,7 +95,9 @@ function OneTable({ table: { caption, titles, rows, missing } }: { table: GroupT
   const [first = "", ...others] = titles;
   return (
     <table>
-      <caption>{caption}</caption>
+      <caption>
+        <span>{caption}</span>
+      </caption>
       <thead>
         <tr>
           <th scope="col">{visible(first)}</th>

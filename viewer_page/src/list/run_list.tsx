@@ -61,7 +61,7 @@ export function RunListView({ store, source }: { store: RunsStore; source: Sourc
       </div>
       <RunSearchBar store={store} query={search} />
       <FilterBar filters={filters} setFilters={setFilters} list={list} />
-      <RunGroups source={source} parameters={parameters} />
+      {list && <RunGroups source={source} parameters={parameters} />}
       {store.error.value && <p class="warn">{store.error.value}</p>}
       {list ? <RunTable {...{ store, parameters, order, setOrder, chosen: chosen.value, marked, mark }} /> : <p class="empty muted">Loading…</p>}
       {list && <Unreadable list={list} />}
