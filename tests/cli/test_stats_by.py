@@ -103,7 +103,7 @@ def test_long_lists_of_groups_are_cut(many: Path) -> None:
 
     assert lines[0] == f"{MAX_SHOWN + 3} runs by task"
     assert "left out: 1 replay" in lines
-    assert sum(line.startswith("task 0") or line.startswith("task 1") for line in lines) == 2 * MAX_SHOWN - 1
+    assert sum(line.startswith(("task 0", "task 1")) for line in lines) == 2 * MAX_SHOWN - 1
     assert lines.count("and 3 more: --json has all of them") == 1
     assert lines.count("and 2 more: --json has all of them") == 1
     assert "and 3 more: --json has all of them" in crossed

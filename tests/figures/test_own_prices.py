@@ -69,9 +69,9 @@ def record(path: Path, provider: str = "vllm", **usage: float) -> Path:
             "vllm",
             "qwen3-32b",
             Counts(1_000_000, 0, cache_read=600_000, cache_write=100_000),
-            0.8 - 0.2 + 0.3 + 0.2 + 0.2 - 0.2,
+            1.1,
         ),
-        ("ollama", "qwen3-8b", Counts(1_000_000, 0, cache_read=600_000, cache_write=100_000), 0.9 + 0.4),
+        ("ollama", "qwen3-8b", Counts(1_000_000, 0, cache_read=600_000, cache_write=100_000), 1.3),
         ("ollama", "qwen3-32b", Counts(1_000_000, 0), None),
         ("vllm", "qwen3-32b", Counts(5, None), None),
     ],
@@ -106,6 +106,7 @@ def test_an_estimate_names_its_source_and_a_bill_wins(file: Path, tmp_path: Path
     assert "about 3.000000 USD by prices.toml" in invoke("stats", tmp_path / "a.json").stdout
     [group] = compare([load(tmp_path / "a.json")], by="model").groups
     assert group.estimated_costs == 1
+    assert "~: a cost with estimates by prices.toml" in invoke("stats", tmp_path / "a.json", "--by", "model").stdout
 
 
 def test_an_index_with_other_prices_is_not_believed(file: Path, tmp_path: Path) -> None:

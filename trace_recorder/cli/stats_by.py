@@ -106,6 +106,8 @@ def _heading(comparison: GroupComparison) -> Iterator[str]:
     forks = sum(group.forks for group in comparison.groups)
     if forks:
         yield f"{pluralize(forks, 'fork')}: their figures leave out the calls of their parents"
+    if comparison.prices is not None:
+        yield f"~: a cost with estimates by {comparison.prices}"
     if len(names) == 1:
         yield "cells: successes with a 95 % interval; medians with quartiles, of the runs that have the figure"
     else:

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from trace_recorder.errors import QueryError
+from trace_recorder.figures.cost import table_name
 from trace_recorder.figures.intervals import (
     CONFIDENCE,
     Estimate,
@@ -177,7 +178,8 @@ class GroupComparison(Struct, frozen=True):
     """Groups of runs, and the difference of each group from its reference.
 
     `names` has the names of each grouping, in order. References have the name `against` in the last grouping. `runs`
-    counts the runs in groups; `replays` and `running` count those that were left out.
+    counts the runs in groups; `replays` and `running` count those that were left out. `prices` names the tables of the
+    estimates in the costs, or is None if there are no estimates.
     """
 
     by: tuple[Grouping, ...]
@@ -186,6 +188,7 @@ class GroupComparison(Struct, frozen=True):
     replays: int
     running: int
     against: str | None
+    prices: str | None
     groups: tuple[RunGroup, ...]
     differences: tuple[GroupDifference, ...]
 
@@ -331,6 +334,9 @@ class GroupedRuns:
         differences: tuple[GroupDifference, ...] = ()
         if self.by[-1].kind != "tool":
             differences = tuple(self._differences(groups, reference))
+        source = None
+        if any(group.estimated_costs for group in groups.values()):
+            source = table_name()
         return GroupComparison(
             by=self.by,
             names=tuple(map(tuple, orders)),
@@ -338,6 +344,7 @@ class GroupedRuns:
             replays=self._replays,
             running=self._running,
             against=reference,
+            prices=source,
             groups=tuple(groups.values()),
             differences=differences,
         )

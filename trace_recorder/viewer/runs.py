@@ -163,7 +163,7 @@ class RunList:
         pause = AGAIN_SECONDS
         if not unread:
             pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)
-        return {**answer, "unread": unread, "unreadable": unreadable, "next_seconds": pause, "prices": table_name()}
+        return {**answer, "unread": unread, "unreadable": unreadable, "next_seconds": pause}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

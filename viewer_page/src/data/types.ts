@@ -184,6 +184,8 @@ export interface Groups {
   running: number;
   /** The name of the reference in the last grouping. */
   against: string | null;
+  /** The tables of the estimates in the costs; null if there are none. */
+  prices: string | null;
   groups: RunGroup[];
   differences: GroupDifference[];
   confidence: number;
@@ -191,7 +193,6 @@ export interface Groups {
   unread: number;
   unreadable: number;
   next_seconds: number;
-  prices: string | null;
 }
 
 /** The version of the list, how many runs the server has still to read, and when to ask again. */

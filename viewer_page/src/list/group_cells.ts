@@ -80,7 +80,7 @@ function twoGroupings({ by, groups }: Groups): GroupTable[] {
 }
 
 /** What was left out of the groups, and what their figures lack. */
-export function notesOf({ by, runs, replays, running, unreadable, groups }: Groups): string[] {
+export function notesOf({ by, runs, replays, running, unreadable, prices, groups }: Groups): string[] {
   const left = [
     ...(replays > 0 ? [plural(replays, "replay")] : []),
     ...(running > 0 ? [plural(running, "running run")] : []),
@@ -92,6 +92,7 @@ export function notesOf({ by, runs, replays, running, unreadable, groups }: Grou
     ...by.map(({ by: grouping, rule }) => `${grouping}: ${rule}`),
     ...(left.length > 0 ? [`left out: ${left.join(", ")}`] : []),
     ...(forks > 0 ? [`${plural(forks, "fork")}: their figures leave out the calls of their parents`] : []),
+    ...(prices ? [`≈: a cost with estimates by ${prices}`] : []),
   ];
 }
 
