@@ -11,7 +11,7 @@ import pytest
 from tests.chat_calls import rich_run
 from tests.processes import ROOT
 from tests.viewer.recorded import growing, record
-from tests.viewer.serving import serving
+from tests.viewer.serving import groups_in, serving
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.one_file import run_data
@@ -60,7 +60,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
             "list": get("runs"),
             "unchanged": unchanged,
             "find": get("find", query="has:error"),
-            "groups": [client.get("/api/groups", params={"by": by}).json() for by in ("model", ["status", "task"])],
+            "groups": [groups_in(client, "model"), groups_in(client, ["status", "task"])],
             "table": client.get("/api/table", params={"run": ["run.json", "two.json"]}).json(),
             "outlines": [outline, get("runs/two.json")],
             "since": get("runs/run.json/since", version=outline["version"]),

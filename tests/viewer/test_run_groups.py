@@ -6,12 +6,11 @@ import math
 from pathlib import Path
 
 from tests.cli.invoking import recorded
-from tests.viewer.serving import serving
+from tests.viewer.serving import groups_in, serving
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.figures.groups import GroupedRuns
-from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures
 
 
@@ -21,17 +20,12 @@ def test_groups_follow_the_filters_of_the_list(tmp_path: Path) -> None:
         recorded(tmp_path / f"{number}.json", answer=f"word{number % 2}", success=success)
     (tmp_path / "bad.json").write_text("{}")
     with serving(tmp_path) as client:
-
-        def groups(**parameters: str) -> Payload:
-            return client.get("/api/groups", params={"by": "model", **parameters}).json()
-
-        answers = [groups(), groups(status="success"), groups(query="word1"), groups(text="3.json")]
+        filters: list[dict[str, str]] = [{}, {"status": "success"}, {"query": "word1"}, {"text": "3.json"}]
+        answers = [groups_in(client, "model", **parameters) for parameters in filters]
         wrong = [client.get("/api/groups"), client.get("/api/groups", params={"by": "x"})]
 
-    [facts] = [one["groups"] for one in answers[:1]]
-    assert [(one["runs"], one["judged"], one["succeeded"]) for one in facts] == [(4, 3, 2)]
+    assert [(one["runs"], one["judged"], one["succeeded"]) for one in answers[0]["groups"]] == [(4, 3, 2)]
     assert [one["runs"] for one in answers] == [4, 2, 2, 1]
-    assert [one["unread"] for one in answers] == [0] * 4
     assert [one.status_code for one in wrong] == [400, 400]
     assert "the groupings are model, provider" in wrong[1].json()["error"]
 
@@ -42,7 +36,7 @@ def test_an_answer_has_a_bounded_number_of_groups(tmp_path: Path) -> None:
         with TrajectoryRecorder(tmp_path / f"{number}.json", task=f"task {number}") as recorder:
             recorder.annotate("number", number)
     with serving(tmp_path) as client:
-        answer = client.get("/api/groups", params={"by": ["task", "status"]}).json()
+        answer = groups_in(client, ["task", "status"])
 
     assert [(len(one["names"]), one["count"]) for one in answer["by"]] == [(MAX_NAMES, MAX_NAMES + 2), (1, 1)]
     assert (len(answer["groups"]), answer["runs"]) == (MAX_NAMES, MAX_NAMES + 2)

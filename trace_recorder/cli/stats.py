@@ -19,7 +19,7 @@ from trace_recorder.cli.output import RunLoop, console, print_json, print_lines,
 from trace_recorder.cli.planned_runs import results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
-from trace_recorder.cli.stats_by import Against, By, group_lines, measures_in
+from trace_recorder.cli.stats_by import MAX_SHOWN, Against, By, group_lines, measures_in
 from trace_recorder.cli.text_layout import number, pluralize, seconds
 from trace_recorder.cli.text_tables import TextRow, table_lines, wrapped_line
 from trace_recorder.dialects.dialect import USAGE_ADVICE
@@ -70,7 +70,7 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
         measured = results(runs, measures_in, lambda known: measures_from(known.kept["measures"]), jobs, workers)
         for measures in loop.over(measured):
             groups.add(measures)
-        comparison = groups.comparison(against)
+        comparison = groups.comparison(against, most_names=None if as_json else MAX_SHOWN)
         report = comparison.to_json()
         lines = group_lines(comparison, table_width(out))
     unreadable = runs.unreadable + loop.failed

@@ -2,7 +2,8 @@
 
 One grouping makes three tables: the groups, their differences, and their differences over the tasks that both did. Two
 groupings make a table for each figure, with a row for each name in the first grouping. A cell has the median, and the
-quartiles or the confidence interval in brackets. At most `MAX_SHOWN` groups are printed; JSON has all of them.
+quartiles or the confidence interval in brackets. At most `MAX_SHOWN` names of each grouping are printed. JSON has all
+of them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from trace_recorder.figures.intervals import Estimate
 from trace_recorder.figures.run_measures import FigureName, RunMeasures, measures_of
 
 MAX_SHOWN = 20
-"""At most this many rows, and this many columns, of a table are printed."""
+"""At most this many names of each grouping are printed."""
 _NAME_CHARACTERS = 40
 
 
@@ -78,20 +79,20 @@ def _measures(path: Path) -> RunMeasures:
 
 
 def group_lines(comparison: GroupComparison, width: int | None = None) -> Iterator[str]:
-    """Yield the tables of a comparison as lines of text."""
-    lines = [*_heading(comparison)]
+    """Yield the tables of a comparison as lines of text. It has the first `MAX_SHOWN` names of each grouping."""
     if len(comparison.by) == 1:
         tables = _groups(comparison)
     else:
         tables = _crossed(comparison)
-    for line in lines:
+    for line in _heading(comparison):
         yield from wrapped_line(line, width)
     for table in tables:
         if table.caption:
             yield from ("", *wrapped_line(table.caption, width))
         yield from table_lines(table.rows, width, side_by_side=True)
-        if table.unshown > 0:
-            yield f"and {table.unshown:,} more: --json has all of them"
+    for by, names in zip(comparison.by, comparison.names, strict=True):
+        if len(names) > MAX_SHOWN:
+            yield from ("", f"{by}: {len(names) - MAX_SHOWN:,} more groups are in --json")
 
 
 def _heading(comparison: GroupComparison) -> Iterator[str]:
@@ -103,9 +104,8 @@ def _heading(comparison: GroupComparison) -> Iterator[str]:
     words = [pluralize(count, name) for count, name in left_out if count]
     if words:
         yield f"left out: {', '.join(words)}"
-    forks = sum(group.forks for group in comparison.groups)
-    if forks:
-        yield f"{pluralize(forks, 'fork')}: their figures leave out the calls of their parents"
+    if comparison.forks:
+        yield f"{pluralize(comparison.forks, 'fork')}: their figures leave out the calls of their parents"
     if comparison.prices is not None:
         yield f"~: a cost with estimates by {comparison.prices}"
     if len(names) == 1:
@@ -115,11 +115,10 @@ def _heading(comparison: GroupComparison) -> Iterator[str]:
 
 
 class _Table(NamedTuple):
-    """A table to print: a sentence above it, rows with the titles first, and how many further rows are not shown."""
+    """A table to print: its rows, the titles first, and the sentence above it."""
 
-    caption: str
     rows: list[TextRow]
-    unshown: int
+    caption: str = ""
 
 
 # ── one grouping ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,22 +135,19 @@ _TITLES: Mapping[FigureName, str] = {
 
 def _groups(comparison: GroupComparison) -> Iterator[_Table]:
     by, figures = str(comparison.by[0]), _TITLES.values()
-    groups = comparison.groups
-    rows = [(_name(group.key), f"{group.runs:,}", _success(group), *_spreads(group)) for group in groups[:MAX_SHOWN]]
-    yield _Table("", [(by, "runs", "success", *figures), *rows], len(groups) - MAX_SHOWN)
+    rows = [(_name(group.key), f"{group.runs:,}", _success(group), *_spreads(group)) for group in comparison.groups]
+    yield _Table([(by, "runs", "success", *figures), *rows])
     reference, differences = _name((comparison.against,)), comparison.differences
     if differences:
         yield _Table(
+            [(by, "success", *figures), *map(_difference, differences)],
             f"less {reference}: differences of shares (in points) and of medians, with 95 % intervals",
-            [(by, "success", *figures), *map(_difference, differences[:MAX_SHOWN])],
-            len(differences) - MAX_SHOWN,
         )
     paired = [(difference.key, difference.pairs) for difference in differences if difference.pairs is not None]
     if paired:
         yield _Table(
+            [(by, "tasks", "success", *figures), *(_paired(key, pairs) for key, pairs in paired)],
             f"less {reference}, over the tasks that both did: medians of the differences in each task",
-            [(by, "tasks", "success", *figures), *(_paired(key, pairs) for key, pairs in paired[:MAX_SHOWN])],
-            len(paired) - MAX_SHOWN,
         )
 
 
@@ -259,15 +255,14 @@ _FORMS: Mapping[FigureName, Callable[[float], str]] = {
 def _crossed(comparison: GroupComparison) -> Iterator[_Table]:
     """Yield a table for each figure. Rows and columns are in the order of the groups."""
     groups = {group.key: group for group in comparison.groups}
-    rows, columns = ([*names] for names in comparison.names)
-    unshown = max(len(rows) - MAX_SHOWN, len(columns) - MAX_SHOWN)
+    rows, columns = (names[:MAX_SHOWN] for names in comparison.names)
 
     def table(title: str, cell: Callable[[RunGroup], str]) -> _Table:
-        lines: list[TextRow] = [(title, *(_name((column,)) for column in columns[:MAX_SHOWN]))]
-        for row in rows[:MAX_SHOWN]:
-            in_row = (groups.get((row, column)) for column in columns[:MAX_SHOWN])
+        lines: list[TextRow] = [(title, *(_name((column,)) for column in columns))]
+        for row in rows:
+            in_row = (groups.get((row, column)) for column in columns)
             lines.append((_name((row,)), *("" if group is None else cell(group) for group in in_row)))
-        return _Table("", lines, unshown)
+        return _Table(lines)
 
     yield table("success", _short_success)
     for name in FIGURES:

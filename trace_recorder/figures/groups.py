@@ -8,7 +8,7 @@ run in common and can be compared. A run that called several models is in the gr
 puts a run into several groups, which are therefore not compared. Replays repeat other runs, and running runs have no
 final figures. Both are left out, and counted.
 
-Each run takes about 60 bytes, and each task once its name.
+Each run takes about 70 bytes, and each group and each task its name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from statistics import median
 from typing import Literal, get_args
 
@@ -121,8 +122,7 @@ class FigureSpread(Struct, frozen=True):
 class RunGroup(Struct, frozen=True):
     """A group of runs. `judged` is how many runs have a known success, and `success` is the share of successful ones.
 
-    `estimated_costs` is how many runs have an estimate in their costs, and `forks` how many runs are forks, whose
-    figures leave out the calls that their parents made.
+    `estimated_costs` is how many runs have an estimate in their costs.
     """
 
     key: GroupKey
@@ -131,7 +131,6 @@ class RunGroup(Struct, frozen=True):
     succeeded: int
     success: Estimate | None
     estimated_costs: int
-    forks: int
     figures: dict[FigureName, FigureSpread | None]
 
 
@@ -178,7 +177,8 @@ class GroupComparison(Struct, frozen=True):
     """Groups of runs, and the difference of each group from its reference.
 
     `names` has the names of each grouping, in order. References have the name `against` in the last grouping. `runs`
-    counts the runs in groups; `replays` and `running` count those that were left out. `prices` names the tables of the
+    counts the runs in groups; `replays` and `running` count those that were left out. `forks` counts the runs in groups
+    that are forks; their figures leave out the calls that their parents made. `prices` names the tables of the
     estimates in the costs, or is None if there are no estimates.
     """
 
@@ -187,6 +187,7 @@ class GroupComparison(Struct, frozen=True):
     runs: int
     replays: int
     running: int
+    forks: int
     against: str | None
     prices: str | None
     groups: tuple[RunGroup, ...]
@@ -223,7 +224,7 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
 
     `by` is "model", "provider", "task", "agent", "tool", "day", "status" or "meta:KEY", or a sequence of two of these.
     Each group is compared with a reference: the group with the name `against` in the last grouping, or else the one
-    with the most runs. Costs are in US dollars, times in seconds. Intervals are 95 % confidence intervals. A run whose
+    with the most runs, or the newest day. Costs are in US dollars, times in seconds. Intervals are 95 % confidence intervals. A run whose
     success is unknown is not judged, and does not count as failed. One run is in memory at a time. Raises QueryError
     for another grouping, and for a reference that is not a group.
 
@@ -242,33 +243,35 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
 # ── groups while they are filled ─────────────────────────────────────────────────────────────────────────────────────
 
 _UNJUDGED = -1
+Rows = Sequence[int]
+"""The rows of a group in the columns."""
 
 
 @dataclass(slots=True)
 class _Columns:
-    """The runs of a group, in columns: a number for each run. An unknown figure is NaN."""
+    """The runs of all groups, in columns: a number for each run. An unknown figure is NaN, an unknown task 0."""
 
     tasks: array[int] = field(default_factory=lambda: array("q"))
     success: array[int] = field(default_factory=lambda: array("b"))
+    estimated: array[int] = field(default_factory=lambda: array("b"))
+    forks: array[int] = field(default_factory=lambda: array("b"))
     figures: dict[FigureName, array[float]] = field(default_factory=lambda: {name: array("d") for name in FIGURES})
-    estimated_costs: int = 0
-    forks: int = 0
 
-    def by_task(self) -> dict[int, list[int]]:
+    def by_task(self, rows: Rows) -> dict[int, list[int]]:
         """Return the rows of each task. Runs without a task are left out."""
-        rows: dict[int, list[int]] = {}
-        for row, task in enumerate(self.tasks):
-            if task:
-                rows.setdefault(task, []).append(row)
-        return rows
+        of_task: dict[int, list[int]] = {}
+        for row in rows:
+            if self.tasks[row]:
+                of_task.setdefault(self.tasks[row], []).append(row)
+        return of_task
 
-    def known(self, name: FigureName, rows: Iterable[int]) -> list[float]:
-        """Return the known values of a figure in some rows."""
+    def known(self, name: FigureName, rows: Rows) -> list[float]:
+        """Return the known values of a figure."""
         column = self.figures[name]
         return [column[row] for row in rows if not math.isnan(column[row])]
 
-    def judged(self, rows: Iterable[int]) -> list[int]:
-        """Return the known successes in some rows, as 1 and 0."""
+    def judged(self, rows: Rows) -> list[int]:
+        """Return the known successes, as 1 and 0."""
         return [self.success[row] for row in rows if self.success[row] != _UNJUDGED]
 
 
@@ -277,7 +280,8 @@ class GroupedRuns:
 
     def __init__(self, by: Iterable[str]) -> None:
         self.by = groupings_in(by)
-        self._groups: dict[GroupKey, _Columns] = {}
+        self._columns = _Columns()
+        self._rows: dict[GroupKey, array[int]] = {}
         self._names: tuple[Counter[str | None], ...] = tuple(Counter() for _ in self.by)
         """How many runs have each name, for each grouping."""
         self._tasks: dict[str, int] = {}
@@ -292,50 +296,48 @@ class GroupedRuns:
             self._running += 1
             return
         self._runs += 1
-        task = 0
-        if run.task is not None:
-            task = self._tasks.setdefault(run.task, len(self._tasks) + 1)
         names = [by.names_of(run) for by in self.by]
         for counts, names_of_run in zip(self._names, names, strict=True):
             counts.update(names_of_run)
-        for key in _keys(names):
-            columns = self._groups.setdefault(key, _Columns())
-            columns.tasks.append(task)
-            columns.success.append(_UNJUDGED if run.success is None else run.success)
-            columns.estimated_costs += run.is_cost_estimated
-            columns.forks += run.is_fork
-            for name, value in self._figures(run, key).items():
-                columns.figures[name].append(math.nan if value is None else value)
+        for key in product(*names):
+            self._rows.setdefault(key, array("q")).append(len(self._columns.tasks))
+            self._add_row(run, key)
 
-    def _figures(self, run: RunMeasures, key: GroupKey) -> Mapping[FigureName, float | None]:
-        """Return the figures of a run in a group. In the group of a tool, only this tool is counted."""
+    def _add_row(self, run: RunMeasures, key: GroupKey) -> None:
+        """Add a run to the columns. In the group of a tool, only this tool is counted."""
+        columns, task, success = self._columns, 0, _UNJUDGED
+        if run.task is not None:
+            task = self._tasks.setdefault(run.task, len(self._tasks) + 1)
+        if run.success is not None:
+            success = int(run.success)
+        columns.tasks.append(task)
+        columns.success.append(success)
+        columns.estimated.append(run.is_cost_estimated)
+        columns.forks.append(run.is_fork)
         tool_calls, tool_errors = run.tool_calls, run.tool_errors
         for by, name in zip(self.by, key, strict=True):
             if by.kind == "tool" and name is not None:
                 tool_calls, tool_errors = run.tools[name]
-        return {
-            "cost": run.cost,
-            "tokens": run.tokens,
-            "seconds": run.seconds,
-            "calls": run.calls,
-            "tool_calls": tool_calls,
-            "tool_errors": tool_errors,
-        }
+        figures = (run.cost, run.tokens, run.seconds, run.calls, tool_calls, tool_errors)
+        for column, value in zip(columns.figures.values(), figures, strict=True):
+            column.append(math.nan if value is None else value)
 
-    def comparison(self, against: str | None = None) -> GroupComparison:
-        """Compare the groups. Raises QueryError if `against` is not a name in the last grouping."""
+    def comparison(self, against: str | None = None, *, most_names: int | None = None) -> GroupComparison:
+        """Compare the groups. Raises QueryError if `against` is not a name in the last grouping.
+
+        If `most_names` is given, only the groups with the first names of each grouping, up to this many, and their
+        differences are computed.
+        """
         orders = [_in_order(by, counts) for by, counts in zip(self.by, self._names, strict=True)]
-        places = [{name: place for place, name in enumerate(order)} for order in orders]
-        keys = sorted(self._groups, key=lambda key: [at[name] for at, name in zip(places, key, strict=True)])
         reference = next(iter(orders[-1]), None)
         if against is not None:
             reference = _checked(against, self.by[-1], orders[-1])
-        groups = {key: _group(key, self._groups[key]) for key in keys}
+        groups = {key: self._group(key) for key in self._in_order([order[:most_names] for order in orders])}
         differences: tuple[GroupDifference, ...] = ()
         if self.by[-1].kind != "tool":
             differences = tuple(self._differences(groups, reference))
         source = None
-        if any(group.estimated_costs for group in groups.values()):
+        if any(self._columns.estimated):
             source = table_name()
         return GroupComparison(
             by=self.by,
@@ -343,44 +345,76 @@ class GroupedRuns:
             runs=self._runs,
             replays=self._replays,
             running=self._running,
+            forks=sum(self._columns.forks),
             against=reference,
             prices=source,
             groups=tuple(groups.values()),
             differences=differences,
         )
 
+    def _in_order(self, orders: Sequence[Sequence[str | None]]) -> list[GroupKey]:
+        """Return the keys of the groups whose names are in these orders."""
+        places = [{name: place for place, name in enumerate(order)} for order in orders]
+        shown = {}
+        for key in self._rows:
+            at = [of_name.get(name) for of_name, name in zip(places, key, strict=True)]
+            if None not in at:
+                shown[key] = at
+        return sorted(shown, key=shown.__getitem__)
+
+    def _group(self, key: GroupKey) -> RunGroup:
+        columns, rows = self._columns, self._rows[key]
+        judged = columns.judged(rows)
+        return RunGroup(
+            key=key,
+            runs=len(rows),
+            judged=len(judged),
+            succeeded=sum(judged),
+            success=share_of(sum(judged), len(judged)),
+            estimated_costs=sum(columns.estimated[row] for row in rows),
+            figures={name: _spread_of(columns.known(name, rows)) for name in FIGURES},
+        )
+
     def _differences(self, groups: Mapping[GroupKey, RunGroup], name: str | None) -> Iterator[GroupDifference]:
         """Yield the difference of each group from the group that has the reference's name in the last grouping."""
-        rows_by_task: dict[GroupKey, dict[int, list[int]]] = {}
+        reference, rows_by_task = None, {}
         for key, group in groups.items():
-            reference = (*key[:-1], name)
-            if key == reference or reference not in groups:
+            other = (*key[:-1], name)
+            if key == other or other not in self._rows:
                 continue
-            if reference not in rows_by_task:
-                rows_by_task = {reference: self._groups[reference].by_task()}
-            other = groups[reference]
+            if reference is None or reference.key != other:
+                reference, rows_by_task = self._group(other), self._columns.by_task(self._rows[other])
             yield GroupDifference(
                 key,
-                reference,
-                difference_of(group.success, other.success),
-                {name: _median_difference(group.figures[name], other.figures[name]) for name in FIGURES},
-                _pairs(self._groups[key], self._groups[reference], rows_by_task[reference]),
+                other,
+                difference_of(group.success, reference.success),
+                {name: _median_difference(group.figures[name], reference.figures[name]) for name in FIGURES},
+                self._pairs(self._rows[key], rows_by_task),
             )
 
-
-def _keys(names: Sequence[Sequence[str | None]]) -> Iterator[GroupKey]:
-    first, *rest = names
-    for name in first:
-        if rest:
-            yield from ((name, *others) for others in _keys(rest))
-        else:
-            yield (name,)
+    def _pairs(self, rows: Rows, reference_rows: Mapping[int, Rows]) -> TaskPairs | None:
+        """Compare two groups over the tasks that both did. Return None if there is no such task."""
+        columns = self._columns
+        of_task = columns.by_task(rows)
+        pairs = [(of_task[task], reference_rows[task]) for task in of_task if task in reference_rows]
+        if not pairs:
+            return None
+        figures: dict[FigureName, PairedFigure | None] = {}
+        for name in FIGURES:
+            known = [(columns.known(name, one), columns.known(name, other)) for one, other in pairs]
+            differences = sorted(median(values) - median(others) for values, others in known if values and others)
+            middle = median_of(differences)
+            figures[name] = None
+            if middle is not None:
+                figures[name] = PairedFigure(len(differences), middle)
+        judged = [(columns.judged(one), columns.judged(other)) for one, other in pairs]
+        return TaskPairs(len(pairs), _paired_success(judged), figures)
 
 
 def _in_order(by: Grouping, counts: Counter[str | None]) -> list[str | None]:
-    """Return the names of a grouping in order: days by time, all others by their numbers of runs."""
+    """Return the names of a grouping in order: the newest day first, all others by their numbers of runs."""
     if by.kind == "day":
-        return sorted(counts, key=lambda name: (name is None, name or ""))
+        return sorted(counts, key=lambda name: name or "", reverse=True)
     return sorted(counts, key=lambda name: (name is None, -counts[name], name or ""))
 
 
@@ -392,21 +426,6 @@ def _checked(against: str, by: Grouping, names: Sequence[str | None]) -> str:
     if len(known) > _MAX_NAMED:
         listed += f" and {len(known) - _MAX_NAMED:,} more"
     raise QueryError(f"no run has the {by} {against!r} to compare with; the groups are {listed}")
-
-
-def _group(key: GroupKey, columns: _Columns) -> RunGroup:
-    rows = range(len(columns.tasks))
-    judged = columns.judged(rows)
-    return RunGroup(
-        key=key,
-        runs=len(rows),
-        judged=len(judged),
-        succeeded=sum(judged),
-        success=share_of(sum(judged), len(judged)),
-        estimated_costs=columns.estimated_costs,
-        forks=columns.forks,
-        figures={name: _spread_of(columns.known(name, rows)) for name in FIGURES},
-    )
 
 
 def _spread_of(values: Sequence[float]) -> FigureSpread | None:
@@ -429,23 +448,6 @@ def _median_difference(spread: FigureSpread | None, reference: FigureSpread | No
     if spread is None or reference is None:
         return None
     return difference_of(spread.median, reference.median)
-
-
-def _pairs(group: _Columns, reference: _Columns, reference_rows: Mapping[int, Sequence[int]]) -> TaskPairs | None:
-    """Compare two groups over the tasks that both did. Return None if there is no such task."""
-    pairs = [(rows, reference_rows[task]) for task, rows in group.by_task().items() if task in reference_rows]
-    if not pairs:
-        return None
-    figures: dict[FigureName, PairedFigure | None] = {}
-    for name in FIGURES:
-        known = [(group.known(name, rows), reference.known(name, others)) for rows, others in pairs]
-        differences = sorted(median(values) - median(others) for values, others in known if values and others)
-        middle = median_of(differences)
-        figures[name] = None
-        if middle is not None:
-            figures[name] = PairedFigure(len(differences), middle)
-    judged = [(group.judged(rows), reference.judged(others)) for rows, others in pairs]
-    return TaskPairs(len(pairs), _paired_success(judged), figures)
 
 
 def _paired_success(judged: Iterable[tuple[Sequence[int], Sequence[int]]]) -> PairedSuccess | None:

@@ -90,9 +90,9 @@ class OwnPrices:
     def __call__(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
         """Return the price in US dollars, or None if there is none."""
         rates = self._rates_of(provider, model)
-        if rates is None:
-            return self._others and self._others(provider, model, counts, time)
-        if counts.prompt is None or counts.completion is None:
+        if rates is None and self._others is not None:
+            return self._others(provider, model, counts, time)
+        if rates is None or counts.prompt is None or counts.completion is None:
             return None
         return rates.price(counts.prompt, counts.completion, counts.cache_read or 0, counts.cache_write or 0)
 

@@ -69,16 +69,10 @@ def _measures_in(path: Path) -> str | None:
 
 
 def groups_json(comparison: GroupComparison) -> Json:
-    """Return a comparison as JSON, with the groups of at most `MAX_NAMES` names in each grouping.
+    """Return a comparison as JSON, with at most `MAX_NAMES` names of each grouping.
 
     The member `count` of a grouping is the number of all its names.
     """
     facts = comparison.to_json()
-    by = [{**by, "names": by["names"][:MAX_NAMES], "count": len(by["names"])} for by in facts["by"]]
-    shown = [{*entry["names"]} for entry in by]
-
-    def is_shown(entry: Json) -> bool:
-        return all(name in names for names, name in zip(shown, entry["key"].values(), strict=True))
-
-    lists = {member: [*filter(is_shown, facts[member])] for member in ("groups", "differences")}
-    return {**facts, "by": by, **lists}
+    by = [{**entry, "names": entry["names"][:MAX_NAMES], "count": len(entry["names"])} for entry in facts["by"]]
+    return {**facts, "by": by}

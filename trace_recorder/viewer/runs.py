@@ -25,7 +25,7 @@ from trace_recorder.figures.groups import GroupedRuns
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_groups import KeptMeasures, groups_json
+from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures, groups_json
 from trace_recorder.viewer.run_rows import RowNumbers
 
 WORK_SECONDS = 0.3
@@ -159,7 +159,7 @@ class RunList:
                 unread = len(followed.unread) + followed.is_looking
             unread += self._measures.read(names, runs, self._files.path_of, time.monotonic() + WORK_SECONDS)
             unreadable = self._measures.fill(groups, names, runs)
-        answer = groups_json(groups.comparison())
+        answer = groups_json(groups.comparison(most_names=MAX_NAMES))
         pause = AGAIN_SECONDS
         if not unread:
             pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)

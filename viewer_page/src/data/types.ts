@@ -155,7 +155,6 @@ export interface RunGroup {
   success: Estimate | null;
   /** Runs with an estimate in their costs. */
   estimated_costs: number;
-  forks: number;
   figures: Record<GroupFigure, FigureSpread | null>;
 }
 
@@ -182,6 +181,8 @@ export interface Groups {
   /** Runs in no group: replays, and runs that are still being recorded. */
   replays: number;
   running: number;
+  /** Forks among the runs. Their figures leave out the calls that their parents made. */
+  forks: number;
   /** The name of the reference in the last grouping. */
   against: string | null;
   /** The tables of the estimates in the costs; null if there are none. */

@@ -80,13 +80,12 @@ function twoGroupings({ by, groups }: Groups): GroupTable[] {
 }
 
 /** What was left out of the groups, and what their figures lack. */
-export function notesOf({ by, runs, replays, running, unreadable, prices, groups }: Groups): string[] {
+export function notesOf({ by, runs, replays, running, unreadable, prices, forks }: Groups): string[] {
   const left = [
     ...(replays > 0 ? [plural(replays, "replay")] : []),
     ...(running > 0 ? [plural(running, "running run")] : []),
     ...(unreadable > 0 ? [plural(unreadable, "unreadable run")] : []),
   ];
-  const forks = groups.reduce((sum, group) => sum + group.forks, 0);
   return [
     plural(runs, "run"),
     ...by.map(({ by: grouping, rule }) => `${grouping}: ${rule}`),
