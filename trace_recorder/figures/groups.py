@@ -224,9 +224,9 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
 
     `by` is "model", "provider", "task", "agent", "tool", "day", "status" or "meta:KEY", or a sequence of two of these.
     Each group is compared with a reference: the group with the name `against` in the last grouping, or else the one
-    with the most runs, or the newest day. Costs are in US dollars, times in seconds. Intervals are 95 % confidence intervals. A run whose
-    success is unknown is not judged, and does not count as failed. One run is in memory at a time. Raises QueryError
-    for another grouping, and for a reference that is not a group.
+    with the most runs, or the newest day. Costs are in US dollars, times in seconds. Intervals are 95 % confidence
+    intervals. A run whose success is unknown is not judged, and does not count as failed. One run is in memory at a
+    time. Raises QueryError for another grouping, and for a reference that is not a group.
 
     Examples:
         >>> from trace_recorder import load_all
