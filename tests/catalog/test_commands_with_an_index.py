@@ -20,6 +20,7 @@ COMMANDS = (
     ["stats", "--by", "model", "--json"],
     ["stats", "--by", "task", "--by", "tool", "--json"],
     ["stats", "--by", "meta:env", "--against", "b"],
+    ["stats", "--by", "model", "--where", "tool:bash success:yes"],
     ["list", "--json"],
     ["list", "--errors", "--sort", "cost"],
     ["grep", "-F", "alpha"],

@@ -135,9 +135,9 @@ _TITLES: Mapping[FigureName, str] = {
 
 def _groups(comparison: GroupComparison) -> Iterator[_Table]:
     by, figures = str(comparison.by[0]), _TITLES.values()
-    rows = [(_name(group.key), f"{group.runs:,}", _success(group), *_spreads(group)) for group in comparison.groups]
+    rows = [(_shown(group.key[0]), f"{group.runs:,}", _success(group), *_spreads(group)) for group in comparison.groups]
     yield _Table([(by, "runs", "success", *figures), *rows])
-    reference, differences = _name((comparison.against,)), comparison.differences
+    reference, differences = _shown(comparison.against), comparison.differences
     if differences:
         yield _Table(
             [(by, "success", *figures), *map(_difference, differences)],
@@ -151,8 +151,10 @@ def _groups(comparison: GroupComparison) -> Iterator[_Table]:
         )
 
 
-def _name(key: GroupKey) -> str:
-    return " / ".join("(none)" if name is None else cut_name(name, _NAME_CHARACTERS) for name in key)
+def _shown(name: str | None) -> str:
+    if name is None:
+        return "(none)"
+    return cut_name(name, _NAME_CHARACTERS)
 
 
 def _success(group: RunGroup) -> str:
@@ -185,7 +187,7 @@ def _median(group: RunGroup, name: FigureName, spread: FigureSpread, quartiles: 
 
 def _difference(difference: GroupDifference) -> TextRow:
     figures = (_change(difference.figures[name], _FORMS[name]) for name in FIGURES)
-    return (_name(difference.key), _change(difference.success, _points), *figures)
+    return (_shown(difference.key[0]), _change(difference.success, _points), *figures)
 
 
 def _paired(key: GroupKey, pairs: TaskPairs) -> TextRow:
@@ -196,7 +198,7 @@ def _paired(key: GroupKey, pairs: TaskPairs) -> TextRow:
             cells.append("?")
         else:
             cells.append(_change(figure.difference, _FORMS[name]))
-    return (_name(key), f"{pairs.tasks:,}", _paired_success(pairs.success), *cells)
+    return (_shown(key[0]), f"{pairs.tasks:,}", _paired_success(pairs.success), *cells)
 
 
 def _paired_success(success: PairedSuccess | None) -> str:
@@ -258,10 +260,13 @@ def _crossed(comparison: GroupComparison) -> Iterator[_Table]:
     rows, columns = (names[:MAX_SHOWN] for names in comparison.names)
 
     def table(title: str, cell: Callable[[RunGroup], str]) -> _Table:
-        lines: list[TextRow] = [(title, *(_name((column,)) for column in columns))]
+        lines: list[TextRow] = [(title, *(_shown(column) for column in columns))]
         for row in rows:
-            in_row = (groups.get((row, column)) for column in columns)
-            lines.append((_name((row,)), *("" if group is None else cell(group) for group in in_row)))
+            line = [_shown(row)]
+            for column in columns:
+                group = groups.get((row, column))
+                line.append("" if group is None else cell(group))
+            lines.append(line)
         return _Table(lines)
 
     yield table("success", _short_success)

@@ -88,8 +88,8 @@ def grouping_in(text: str) -> Grouping:
     kind, colon, key = text.partition(":")
     known = {name: name for name in RULES}.get(kind)  # type: ignore[call-overload]  # any text may be asked for
     if known is None or (kind == "meta") is not bool(colon and key):
-        choices = ", ".join(f"{name}:KEY" if name == "meta" else name for name in RULES)
-        raise QueryError(f"runs cannot be grouped by {text!r}; the groupings are {choices}")
+        choices = ", ".join(RULES)
+        raise QueryError(f"runs cannot be grouped by {text!r}; the groupings are {choices}:KEY")
     return Grouping(known, key)
 
 
