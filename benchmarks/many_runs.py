@@ -38,6 +38,9 @@ COMMANDS = (
     ["list"],
     ["list", "--failed"],
     ["stats"],
+    ["stats", "--by", "model"],
+    ["stats", "--by", "task"],
+    ["stats", "--by", "task", "--by", "model"],
     ["grep", "-F", "-l", RARE_WORD],
     ["grep", "-i", "-l", f"{RARE_WORD[1:]}$"],
 )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         MessageFormatError,
         MissingExtraError,
         MissingKeyError,
+        PriceFileError,
         PushError,
         QueryError,
         RecorderStateError,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     )
     from trace_recorder.exporters.otlp import otlp
     from trace_recorder.figures.comparison.trajectory_diff import diff
+    from trace_recorder.figures.groups import compare
     from trace_recorder.formats.any_file import load
     from trace_recorder.reading.validate import validate
     from trace_recorder.recording.context import Step
@@ -92,6 +94,7 @@ __all__ = [
     "MessageFormatError",
     "MissingExtraError",
     "MissingKeyError",
+    "PriceFileError",
     "PushError",
     "QueryError",
     "RecorderStateError",
@@ -120,6 +123,7 @@ __all__ = [
     "agent",
     "annotate",
     "async_http_client",
+    "compare",
     "current_recorder",
     "default_redactor",
     "diff",
@@ -177,6 +181,7 @@ _MODULES = {
         "MessageFormatError",
         "MissingExtraError",
         "MissingKeyError",
+        "PriceFileError",
         "PushError",
         "QueryError",
         "RecorderStateError",
@@ -225,6 +230,7 @@ _MODULES = {
     ),
     "viewer.one_file": ("display",),
     "figures.comparison.trajectory_diff": ("diff",),
+    "figures.groups": ("compare",),
 }
 """The public names of each module. A module is imported when one of its names is first used."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}

@@ -11,6 +11,7 @@
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
     ├── RulesError                a check has rules with mistakes, or runs that it cannot pair
+    ├── PriceFileError            the file of the user's own prices cannot be read, or has no prices
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -70,6 +71,10 @@ class QueryError(TraceRecorderError, ValueError):
 
 class RulesError(TraceRecorderError, ValueError):
     """The rules of a check have mistakes, or its runs cannot be paired. The message has a line for each mistake."""
+
+
+class PriceFileError(TraceRecorderError, ValueError):
+    """The file of prices that the environment names cannot be read, or is not a file of prices."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):

@@ -10,13 +10,17 @@ import pytest
 
 from tests.catalog.many_runs import make_runs, record_run
 from tests.cli.invoking import invoke, recorded
-from trace_recorder import load, open_index
+from trace_recorder import compare, load, load_all, open_index
 from trace_recorder.figures.stats import Stats
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.runs import RunList
 
 COMMANDS = (
     ["stats", "--json"],
+    ["stats", "--by", "model", "--json"],
+    ["stats", "--by", "task", "--by", "tool", "--json"],
+    ["stats", "--by", "meta:env", "--against", "b"],
+    ["stats", "--by", "model", "--where", "tool:bash success:yes"],
     ["list", "--json"],
     ["list", "--errors", "--sort", "cost"],
     ["grep", "-F", "alpha"],
@@ -99,6 +103,32 @@ def test_the_viewer_s_list_is_the_same(directory: Path) -> None:
     assert with_all_costs(elsewhere)["runs"] == expected["runs"]
     for member in ("runs", "unreadable", "without_costs"):
         assert last[member] == expected[member]
+
+
+@pytest.mark.parametrize("by", [["model"], ["task", "agent"], ["tool"], ["day"]], ids=" ".join)
+def test_groups_are_the_same_in_python_and_in_the_viewer(directory: Path, by: list[str]) -> None:
+    """Groups from loaded runs are those of the command and of the viewer, each with an index and without one."""
+    index = directory.parent / "index"
+    words = [word for one in by for word in ("--by", one)]
+    commands = [
+        json.loads(invoke("stats", directory, *words, "--json", *more).stdout) for more in ((), ("--index", index))
+    ]
+    unreadable = {command.pop("unreadable") for command in commands}
+    expected = compare(load_all(directory, strict=False), by=by).to_json()
+    viewers = [RunList(directory), RunList(directory, index=index)]
+    answers = [viewer.groups(ListRequest(), by) for viewer in viewers]
+    for viewer in viewers:
+        while answers[-1]["unread"]:
+            answers[-1] = viewer.groups(ListRequest(), by)
+
+    assert unreadable == {1}
+    assert commands == [expected, expected]
+    assert sum(group["runs"] for group in expected["groups"]) >= 15
+    for answer in answers:
+        assert [{**one, "count": len(one["names"])} for one in expected["by"]] == answer["by"]
+        assert [answer[name] for name in expected if name != "by"] == [
+            value for name, value in expected.items() if name != "by"
+        ]
 
 
 def test_figures_stored_as_text_stay_the_same(directory: Path) -> None:

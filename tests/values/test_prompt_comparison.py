@@ -15,7 +15,7 @@ from trace_recorder.values.prompt_comparison import (
     EarlierPrompts,
     Numbers,
     changes_between,
-    compare,
+    compare_prompts,
     ranges_of,
 )
 
@@ -25,7 +25,7 @@ NUMBERS = st.lists(st.integers(0, 6), max_size=14)
 @given(NUMBERS, NUMBERS)
 def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> None:
     """A message that only moved is neither new nor gone, and a prompt that begins with an earlier prompt extends it."""
-    comparison = compare(array("q", old), array("q", new))
+    comparison = compare_prompts(array("q", old), array("q", new))
 
     assert comparison.kept == (Counter(old) & Counter(new)).total()
     assert Counter(new[place] for place in comparison.new) == Counter(new) - Counter(old)
@@ -55,7 +55,7 @@ def test_the_longest_extended_prompt_is_found() -> None:
         prompts.add(name, array("q", numbers))
     numbers = array("q", [1, 2, 3])
 
-    assert prompts.extended_by(numbers, 1) == ("new", compare(array("q", [1, 2]), numbers))
+    assert prompts.extended_by(numbers, 1) == ("new", compare_prompts(array("q", [1, 2]), numbers))
     assert prompts.extended_by(numbers, 3) is None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import uvicorn
 
+from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.runs import RunList
 from trace_recorder.viewer.security import Access
 from trace_recorder.viewer.server import ViewerServer
@@ -30,6 +31,14 @@ class _Server(uvicorn.Server):
         """Wait until the server is told to stop."""
         await self.on_tick(0)
         await asyncio.to_thread(self.ended.wait)
+
+
+def groups_in(client: httpx.Client, by: str | list[str], **parameters: str) -> Payload:
+    """Return the groups of the listed runs, when all of them are read."""
+    answer = {"unread": 1}
+    while answer["unread"]:
+        answer = client.get("/api/groups", params={"by": by, **parameters}).json()
+    return answer
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from tests.chat_calls import rich_run
 from tests.processes import ROOT
 from tests.viewer.recorded import growing, record
-from tests.viewer.serving import serving
+from tests.viewer.serving import groups_in, serving
 from trace_recorder import load
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.one_file import run_data
@@ -60,6 +60,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
             "list": get("runs"),
             "unchanged": unchanged,
             "find": get("find", query="has:error"),
+            "groups": [groups_in(client, "model"), groups_in(client, ["status", "task"])],
             "table": client.get("/api/table", params={"run": ["run.json", "two.json"]}).json(),
             "outlines": [outline, get("runs/two.json")],
             "since": get("runs/run.json/since", version=outline["version"]),
@@ -82,7 +83,22 @@ def test_the_lists_have_the_documented_types(answers: dict[str, Payload]) -> Non
     check("UnchangedList", answers["unchanged"])
     check("Found", answers["find"])
     check("RunTable", answers["table"])
+    check("TableRun", *answers["table"]["runs"])
     check("TableCell", *(cell for row in answers["table"]["rows"] for cell in row if cell))
+
+
+def test_groups_have_the_documented_types(answers: dict[str, Payload]) -> None:
+    """Groups of runs, their figures, differences and pairs have the members of their types."""
+    check("Groups", *answers["groups"])
+    groups = [group for one in answers["groups"] for group in one["groups"]]
+    check("RunGroup", *groups)
+    spreads = [*filter(None, (spread for group in groups for spread in group["figures"].values()))]
+    check("FigureSpread", *spreads)
+    check("Estimate", *(spread["median"] for spread in spreads))
+    differences = [difference for one in answers["groups"] for difference in one["differences"]]
+    assert differences
+    check("GroupDifference", *differences)
+    check("TaskPairs", *(difference["pairs"] for difference in differences if difference["pairs"]))
 
 
 def test_the_outline_has_the_documented_types(answers: dict[str, Payload]) -> None:
@@ -151,5 +167,5 @@ def test_every_type_of_the_page_exists() -> None:
     named = re.findall(r"\| `(?:\{\"\w+\": \[)?([A-Z]\w+)(?:\]\})?` \|$", PAGE, re.MULTILINE)
     declared = re.findall(r"^export (?:interface|type) (\w+)", TYPES, re.MULTILINE)
 
-    assert len(named) == 17
+    assert len(named) == 18
     assert {*named} <= {*declared}

@@ -91,10 +91,14 @@ def test_a_table_has_a_row_for_corresponding_steps(tmp_path: Path) -> None:
     record(tmp_path / "b.json", "one", "two", "three")
     record(tmp_path / "c.json", "one")
     with serving(tmp_path) as client:
-        rows = client.get("/api/table", params={"run": ["a.json", "b.json", "c.json"]}).json()["rows"]
+        table = client.get("/api/table", params={"run": ["a.json", "b.json", "c.json"]}).json()
         alone = client.get("/api/table", params={"run": ["a.json"]})
         unknown = client.get("/api/table", params={"run": ["a.json", "no.json"]})
 
+    rows = table["rows"]
+    heads = [(head["models"], head["task"], head["status"], head["cost"]) for head in table["runs"]]
+    assert heads == [(["m"], "ask", "completed", None)] * 3
+    assert all(head["execution_time_seconds"] > 0 for head in table["runs"])
     assert [[cell and cell["text"] for cell in row] for row in rows] == [
         ["one", "one", "one"],
         ["two", "two", None],

@@ -28,6 +28,7 @@ from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
 from trace_recorder.figures.cost import costs_of_calls, may_have_price
+from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
 from trace_recorder.guard import ignore_failures
@@ -86,7 +87,7 @@ def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
         deleted = tables.change(run, kept.values)
     values = run, kept.name, *kept.state, kept.is_of_host
     tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?)", (run, *kept.kept))
+    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?, ?)", (run, *kept.kept))
     return deleted
 
 
@@ -119,7 +120,7 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     if may_have_price(summary["status"], summary["llm_calls"]):
         costs = costs_json(costs_of_calls(run.llm_interactions))
     others = map(json.dumps, ((summary, costs), counted_of(run, values)))
-    kept = json.dumps(asdict(row)), stats.to_text(), *others
+    kept = json.dumps(asdict(row)), stats.to_text(), *others, measures_of(run, stats).to_text()
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 
 

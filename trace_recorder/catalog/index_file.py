@@ -22,12 +22,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trace_recorder.catalog.value_tables import FactTables
+from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 5
+_FORM = 6
 """The version of the tables, and of the values in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
@@ -230,6 +231,9 @@ def _expected(path: Path, directory: Path) -> dict[str, str]:
         prices = version("genai-prices")
     except PackageNotFoundError:
         prices = ""
+    own = own_prices()
+    if own is not None:
+        prices += f" and {own.digest}"
     return {
         "form": f"{_FORM} {__version__} {sqlite3.sqlite_version}",
         "prices": prices,

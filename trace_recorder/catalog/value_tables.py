@@ -29,7 +29,7 @@ CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document
                     document_size INTEGER NOT NULL, journal_changed INTEGER NOT NULL, journal_size INTEGER NOT NULL,
                     is_of_host INTEGER NOT NULL);
 CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL,
-                   counted TEXT NOT NULL);
+                   counted TEXT NOT NULL, measures TEXT NOT NULL);
 """
 
 
@@ -60,10 +60,11 @@ class KnownRun(NamedTuple):
     state: FilesState
 
 
-KeptPart = Literal["row", "stats", "summary", "counted"]
+KeptPart = Literal["row", "stats", "summary", "counted", "measures"]
 """The parts of a run that an index stores as JSON.
 
-They are the row in the output of `list`, statistics, the row in the viewer's list, and the counted values.
+They are the row in the output of `list`, statistics, the row in the viewer's list, the counted values, and the measures
+for groups.
 """
 KeptParts = Mapping[KeptPart, str]
 """Some of the parts of a run that an index stores, as JSON."""

@@ -23,6 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.errors import TraceRecorderError
+from trace_recorder.storage.paths import PRICES_VARIABLE
 from trace_recorder.version import __version__
 
 ClickObject = Any
@@ -144,6 +145,8 @@ _RUN_PROGRAMS = {"run", "proxy"}
 
 The first word that is neither an option nor an option's value begins the program's command line, with or without `--`.
 """
+_START_PROGRAMS = {*_RUN_PROGRAMS, "replay", "fork", "serve"}
+"""Commands that compute no costs. A bad file of prices must not stop a program."""
 _COMPLETION_VARIABLES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """The environment variables in which shells pass the line that is to be completed."""
 
@@ -189,12 +192,12 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         module, _, function = COMMANDS[name].partition(":")
         settings = {"allow_interspersed_args": False} if name in _RUN_PROGRAMS else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
-        handled = _with_error_handler(command, FAILURE_CODES.get(name, 1))
+        handled = _with_error_handler(name, command)
         app.command(name, cls=RecorderCommand, context_settings=settings)(handled)
     return app
 
 
-def _with_error_handler(command: Callable[..., None], code: int) -> Callable[..., None]:
+def _with_error_handler(name: str, command: Callable[..., None]) -> Callable[..., None]:
     """Return a function that calls the command.
 
     If the command raises an error of this package, the function prints the error as one sentence, and exits.
@@ -203,11 +206,20 @@ def _with_error_handler(command: Callable[..., None], code: int) -> Callable[...
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
+            if name not in _START_PROGRAMS and os.environ.get(PRICES_VARIABLE):
+                _check_prices()
             command(*arguments, **options)
         except (UnreadableError, TraceRecorderError) as error:
-            fail(str(error), code)
+            fail(str(error), FAILURE_CODES.get(name, 1))
 
     return run
+
+
+def _check_prices() -> None:
+    """Read the user's prices, so that a bad file is reported once, and not for each run. Raises PriceFileError."""
+    from trace_recorder.figures.own_prices import own_prices  # noqa: PLC0415 - few environments name a file of prices
+
+    own_prices()
 
 
 def _print_version(is_given: bool) -> None:

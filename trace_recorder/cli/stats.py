@@ -6,22 +6,26 @@ figures, and as many columns as fit are side by side. In a pipe nothing is wrapp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from textwrap import wrap
 
 import typer
 
+from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import RunLoop, console, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
-from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
+from trace_recorder.cli.stats_by import MAX_SHOWN, Against, By, group_lines, measures_in
+from trace_recorder.cli.text_layout import number, pluralize, seconds
+from trace_recorder.cli.text_tables import TextRow, table_lines, wrapped_line
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.cost import table_name
+from trace_recorder.figures.groups import GroupedRuns
+from trace_recorder.figures.run_measures import measures_from
 from trace_recorder.figures.stats import Stats
 from trace_recorder.values.messages import Payload
 
@@ -37,53 +41,57 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     index: IndexPath = None,
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
+    by: By = None,
+    against: Against = None,
 ) -> None:
     """Count calls, tokens, costs, tools and failures over runs.
 
     Retries, time and cached tokens are counted too. All figures of calls are given in total and by model. A run that
-    cannot be read is reported and skipped; the exit code is then 1.
+    cannot be read is reported and skipped; the exit code is then 1. With --by, compare groups of runs.
     """
+    groups = None
+    if by:
+        groups = GroupedRuns(by)
+    elif against is not None:
+        raise typer.BadParameter("it needs --by", param_hint="--against")
     workers = Engine(engine, address)
     selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
-    runs = select_runs(paths_or_default(paths), selection, index=index, parts=["stats"], jobs=jobs)
-    figures, loop = Stats(), RunLoop(len(runs.candidates))
-    counted = results(runs, count_run, lambda known: Stats.from_text(known.kept["stats"]), jobs, workers)
-    for run_figures in loop.over(counted):
-        figures.merge(run_figures)
+    part: KeptPart = "stats" if groups is None else "measures"
+    runs = select_runs(paths_or_default(paths), selection, index=index, parts=[part], jobs=jobs)
+    loop, out = RunLoop(len(runs.candidates)), console()
+    if groups is None:
+        figures = Stats()
+        counted = results(runs, count_run, lambda known: Stats.from_text(known.kept["stats"]), jobs, workers)
+        for run_figures in loop.over(counted):
+            figures.merge(run_figures)
+        report = figures.to_json()
+        lines = figure_lines(report, table_width(out))
+    else:
+        measured = results(runs, measures_in, lambda known: measures_from(known.kept["measures"]), jobs, workers)
+        for measures in loop.over(measured):
+            groups.add(measures)
+        comparison = groups.comparison(against, most_names=None if as_json else MAX_SHOWN)
+        report = comparison.to_json()
+        lines = group_lines(comparison, table_width(out))
     unreadable = runs.unreadable + loop.failed
     if as_json:
-        print_json(figures.to_json() | {"unreadable": unreadable})
+        print_json(report | {"unreadable": unreadable})
     elif loop.failed < len(runs.candidates):
-        out = console()
-        print_lines(out, figure_lines(figures.to_json(), table_width(out)))
+        print_lines(out, lines)
     if unreadable:
         raise typer.Exit(1)
 
 
-LABEL_WIDTH = 8
-"""The width of the label of a line in the summary. The rest of the line is wrapped next to the label."""
-MIN_NAME = 12
-"""If a table is too wide, names of tools and rewards are cut, but keep at least this many characters."""
-_GAP = 2
-
-TextRow = Sequence[str]
-
-
 def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
     """Yield the figures as lines of text. No line is longer than `width`, unless names are too long."""
-    indent = " " * LABEL_WIDTH
-    for line in map(in_one_line, _summary(figures)):
-        if width is None or len(line) <= width:
-            yield line
-        else:
-            size = max(width, MIN_NAME + LABEL_WIDTH)
-            yield from wrap(line, size, subsequent_indent=indent, break_on_hyphens=False)
+    for line in _summary(figures):
+        yield from wrapped_line(line, width)
     titles: TextRow = ("model", "calls", "failed", "retries", "tokens in", "out", "cached", "per call", "cost USD")
-    yield from _table([titles, *map(_model, figures["models"])], width, side_by_side=True)
+    yield from table_lines([titles, *map(_model, figures["models"])], width, side_by_side=True)
     tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
     titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")
-    yield from _table([titles, *map(_tool, tools)], width)
-    yield from _table([("reward", "runs", *_REWARD_FIGURES), *map(_reward, figures["rewards"])], width)
+    yield from table_lines([titles, *map(_tool, tools)], width)
+    yield from table_lines([("reward", "runs", *_REWARD_FIGURES), *map(_reward, figures["rewards"])], width)
 
 
 def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
@@ -210,59 +218,6 @@ def _amount(cost: Mapping[str, Payload]) -> str:
     if cost["unknown_calls"] or "without_rate" in cost:
         text += " + ?"
     return text
-
-
-def _table(rows: Sequence[TextRow], width: int | None, *, side_by_side: bool = False) -> Iterator[str]:
-    """Yield an empty line and the aligned rows, or nothing if the table has only titles."""
-    cells = [[in_one_line(cell) for cell in row] for row in rows]
-    if len(cells) == 1:
-        return
-    if width is None or _width(cells) <= width:
-        yield from ("", *_aligned(cells))
-        return
-    if side_by_side:
-        for block in _blocks([*zip(*cells, strict=True)], width):
-            yield from ("", *_aligned(block))
-        return
-    name_size = max(len(row[0]) for row in cells) - (_width(cells) - width)
-    name_size = max(MIN_NAME, name_size)
-    yield from ("", *_aligned([[_cut(row[0], name_size), *row[1:]] for row in cells]))
-
-
-def _blocks(columns: Sequence[TextRow], width: int) -> Iterator[list[TextRow]]:
-    """Divide a table into tables that fit. Each table has the titles and at least one column."""
-    titles = [row[0] for row in columns]
-    room = width - max(map(len, titles))
-    block: list[TextRow] = []
-    for column in [*zip(*columns, strict=True)][1:]:
-        whole = [_cut(cell, max(MIN_NAME, room - _GAP)) for cell in column]
-        if block and _width([*zip(titles, *block, whole, strict=True)]) > width:
-            yield [*zip(titles, *block, strict=True)]
-            block = []
-        block.append(whole)
-    yield [*zip(titles, *block, strict=True)]
-
-
-def _widths(rows: Sequence[TextRow]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _width(rows: Sequence[TextRow]) -> int:
-    return sum(size + _GAP for size in _widths(rows)) - _GAP
-
-
-def _aligned(rows: Sequence[TextRow]) -> Iterator[str]:
-    """Yield each row as a line with aligned cells: the first column on the left, the others on the right."""
-    widths = _widths(rows)
-    for first, *others in rows:
-        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield (" " * _GAP).join([first.ljust(widths[0]), *aligned]).rstrip()
-
-
-def _cut(cell: str, size: int) -> str:
-    if len(cell) <= size:
-        return cell
-    return f"{cell[: size - 3]}..."
 
 
 def count_run(path: Path) -> Stats | UnreadableError:

@@ -4,9 +4,9 @@
 weights have different prices at different providers. A model on the user's machine has no price. An unknown cost never
 counts as 0.
 
-`price_table.py` has the table of `genai-prices` (the extra `prices`). `billed_units.py` finds what a call used beside
-plain tokens. `Cost.without_rate` names what has no rate in the table. The amount leaves it out, so the cost is unknown
-in part.
+`price_table.py` has the table of `genai-prices` (the extra `prices`), and `own_prices.py` the user's own prices.
+`billed_units.py` finds what a call used beside plain tokens. `Cost.without_rate` names what has no rate in the table.
+The amount leaves it out, so the cost is unknown in part.
 
 `costs_of_calls` sums the costs of a whole run.
 """
@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.figures.billed_units import with_billed_units
 from trace_recorder.figures.call_figures import made_calls
+from trace_recorder.figures.own_prices import OwnPrices, own_prices
 from trace_recorder.figures.price_table import PriceTable
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
@@ -104,7 +106,7 @@ def _estimate(call: LLMInteraction, models: Iterable[str | None], counts: Counts
         if not model or not isinstance(model, str):  # a file may have any JSON value as a model
             continue
         amount = price(provider, model, counts, time)
-        if amount is not None and isinstance(price, PriceTable):
+        if amount is not None and isinstance(price, PriceTable | OwnPrices):
             return Cost(amount, estimated=True, without_rate=price.without_rate(provider, model, counts, time))
         if amount is not None:
             return Cost(amount, estimated=True)
@@ -148,7 +150,13 @@ def _less(counts: Counts, others: Iterable[tuple[str, Counts]]) -> Counts:
 
 @cache
 def prices() -> Price | None:
-    """Return the table of genai-prices, or None if the extra `prices` is not installed."""
+    """Return the user's own prices with those of genai-prices.
+
+    Return None if the user has none, and the extra `prices` is not installed. Raises PriceFileError.
+    """
+    own = own_prices()
+    if own is not None:
+        return own
     try:
         return PriceTable()
     except ImportError:
@@ -157,10 +165,13 @@ def prices() -> Price | None:
 
 @cache
 def table_name() -> str | None:
-    """Return the name and version of the table of prices, which is shown with an estimate."""
-    if prices() is None:
-        return None
-    return f"genai-prices {version('genai-prices')}"
+    """Return the name of the user's file of prices and of the table of prices, which are shown with an estimate."""
+    names, own = [], own_prices()
+    if own is not None:
+        names.append(own.name)
+    with suppress(PackageNotFoundError):
+        names.append(f"genai-prices {version('genai-prices')}")
+    return ", ".join(names) or None
 
 
 def _time(call: LLMInteraction) -> datetime | None:

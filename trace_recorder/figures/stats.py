@@ -17,7 +17,7 @@ from datetime import datetime
 
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.figures.conversations.side_calls import side_calls_of
-from trace_recorder.figures.cost import Costs, CostSums, Price, cost_of
+from trace_recorder.figures.cost import Costs, CostSums, Price, cost_of, lacks_price
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
@@ -67,7 +67,13 @@ class CallSums:
             counted["streams_without_include_usage"] += 1
         counts = counts_of(call)
         self._count(counts)
-        self.costs.add(cost_of(call, self.price, counts))
+        cost = cost_of(call, self.price, counts)
+        self.costs.add(cost)
+        is_answered = call.complete and call.error is None
+        if is_answered and (counts is None or counts.prompt is None):
+            counted["answered_without_tokens"] += 1
+        if lacks_price(call, cost) or (is_answered and cost is None):
+            counted["without_price"] += 1
 
     def merge(self, other: CallSums) -> None:
         """Add the sums over the calls in `other`."""

@@ -39,6 +39,8 @@ from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read_recor
 DEFAULT_DIRECTORY = "trajectories"
 DIRECTORY_VARIABLE = "TRACE_RECORDER_DIR"
 """The environment variable that replaces the default directory."""
+PRICES_VARIABLE = "TRACE_RECORDER_PRICES"
+"""The environment variable that names the file of the user's own prices."""
 _JOURNAL_SUFFIX = ".journal.jsonl"
 """The end of a journal's name if the document's name does not end in `.json`, or ends in `.journal.json`.
 

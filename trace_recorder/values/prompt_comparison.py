@@ -198,7 +198,7 @@ class Comparison:
         return _inserted_places(self.changes)
 
 
-def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
+def compare_prompts(earlier: Numbers, prompt: Numbers) -> Comparison:
     """Compare a prompt with an earlier prompt."""
     changes = changes_between(earlier, prompt)
     if all(change.position == len(earlier) for change in changes):
@@ -242,7 +242,7 @@ class EarlierPrompts(Generic[Name]):
         name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
         if name is None:
             return None
-        return name, compare(earlier, numbers)
+        return name, compare_prompts(earlier, numbers)
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
@@ -256,7 +256,7 @@ class EarlierPrompts(Generic[Name]):
         kept = 0
         for name, earlier in reversed(self._prompts):
             if min(len(numbers), len(earlier)) > kept:  # a shorter prompt cannot share more
-                comparison = compare(earlier, numbers)
+                comparison = compare_prompts(earlier, numbers)
                 if comparison.kept > kept:
                     best, kept = (name, comparison), comparison.kept
         return best

@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from trace_recorder.catalog.rows import costs_json
+from trace_recorder.figures.call_figures import made_calls
 from trace_recorder.figures.comparison.trajectory_diff import DiffSide, TrajectoryDiff, diff
+from trace_recorder.figures.cost import costs_of_calls
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
@@ -80,7 +84,10 @@ Cell = Json | None
 
 
 def comparison_table(runs: Sequence[Trajectory]) -> Json:
-    """Return the rows of the table. Each row has a cell for each run, or None if the run has no such step."""
+    """Return the head of each run, and the rows of the table.
+
+    Each row has a cell for each run, or None if the run has no such step.
+    """
     first, *others = runs
     columns = [_StepsOfRun(first, other) for other in others]
     numbers = StepNumbers(first)
@@ -90,7 +97,22 @@ def comparison_table(runs: Sequence[Trajectory]) -> Json:
         rows += [[None, *cells] for cells in zip_longest(*(column.before.get(position, []) for column in columns))]
         if cell is not None:
             rows.append([cell, *(column.beside.get(position) for column in columns)])
-    return {"rows": rows}
+    return {"runs": [*map(_head, runs)], "rows": rows}
+
+
+def _head(run: Trajectory) -> Json:
+    """Return what the head of a run's column says."""
+    costs = costs_of_calls(run.llm_interactions)
+    names = {call.model or call.response.model for call in made_calls(run.llm_interactions)}
+    models = sorted(plain_text(name) for name in names if name)
+    return {
+        "models": models or [*filter(None, [plain_text(run.model)])],
+        "task": run.task,
+        "status": run.status,
+        "success": run.success,
+        **costs_json(costs),
+        "execution_time_seconds": run.execution_time,
+    }
 
 
 class _StepsOfRun:

@@ -128,6 +128,11 @@ class RunRows:
             return Arrangement(array("q", (row.number for row in matches)))
         return _tree(matches)
 
+    def names(self, numbers: RowNumbers) -> list[str]:
+        """Return the names of the runs of rows. Runs that are gone are left out."""
+        known = dict(self._connection.execute("SELECT number, name FROM runs"))
+        return [os.fsdecode(known[number]) for number in numbers if number in known]
+
     def rows(self, numbers: RowNumbers, depths: Sequence[int] = ()) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 

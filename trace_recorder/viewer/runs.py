@@ -12,7 +12,7 @@ import heapq
 import math
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,9 +21,11 @@ from secrets import token_hex
 from trace_recorder.catalog.matching import Search
 from trace_recorder.catalog.query import parse_query
 from trace_recorder.figures.cost import table_name
+from trace_recorder.figures.groups import GroupedRuns
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
+from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures, groups_json
 from trace_recorder.viewer.run_rows import Arrangement, RowNumbers
 
 WORK_SECONDS = 0.3
@@ -59,6 +61,7 @@ class RunList:
         self._arrangements: dict[tuple[ListRequest, int], Arrangement] = {}
         """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
+        self._measures: KeptMeasures | None = None
 
     @property
     def directory(self) -> Path:
@@ -137,6 +140,30 @@ class RunList:
         else:
             pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)
         return {**answer, "next_seconds": pause}
+
+    def groups(self, request: ListRequest, by: Sequence[str]) -> Json:
+        """Return the comparison of groups of the runs that match a request for the list, as far as the runs are read.
+
+        Runs are read for a bounded time. The answer says how many are still to be read, and when to ask again. Raises
+        QueryError.
+        """
+        began, groups, followed = time.thread_time(), GroupedRuns(by), self._followed
+        parse_query(request.query)
+        with self._working(None):
+            self._work_for(request)
+            if self._measures is None:
+                self._measures = KeptMeasures(followed.known_to_index("measures"))
+            with followed.lock:
+                names = followed.rows.names(self._arrangement(request)[1].numbers)
+                runs = {**followed.runs}
+                unread = len(followed.unread) + followed.is_looking
+            unread += self._measures.read(names, runs, self._files.path_of, time.monotonic() + WORK_SECONDS)
+            unreadable = self._measures.fill(groups, names, runs)
+        answer = groups_json(groups.comparison(most_names=MAX_NAMES))
+        pause = AGAIN_SECONDS
+        if not unread:
+            pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)
+        return {**answer, "unread": unread, "unreadable": unreadable, "next_seconds": pause}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -78,6 +78,7 @@ class ViewerServer:
             Route("/", self._page),
             Route("/api/runs", _answering(lambda request: self._runs.page(list_request_in(request.query_params)))),
             Route("/api/find", _answering(lambda request: self._runs.find(request.query_params.get("query", "")))),
+            Route("/api/groups", _answering(self._groups)),
             Route("/api/table", _answering(self._table)),
             Route("/api/compare", _answering(lambda request: self._compared(request).to_json())),
             Route("/api/compare/pairs/{number}", _answering(self._pair)),
@@ -103,6 +104,10 @@ class ViewerServer:
         if self._runs.file_names is not None:
             first = self._runs.only_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
+
+    def _groups(self, request: Request) -> Json:
+        query = request.query_params
+        return self._runs.groups(list_request_in(query), query.getlist("by"))
 
     def _table(self, request: Request) -> Json:
         names = request.query_params.getlist("run")

@@ -32,7 +32,7 @@ function App({ source, first }: { source: Source; first: Route | null }) {
   return (
     <>
       <TopBar source={source} at={opened} />
-      {opened.page === "list" && <RunListView store={runs} />}
+      {opened.page === "list" && <RunListView store={runs} source={source} />}
       {opened.page === "run" && <RunView key={opened.run} source={source} id={opened.run} />}
       {opened.page === "compare" && <CompareView key={`${opened.a} ${opened.b}`} source={source} a={opened.a} b={opened.b} />}
       {opened.page === "table" && <TableView key={opened.runs.join(" ")} source={source} runs={opened.runs} />}

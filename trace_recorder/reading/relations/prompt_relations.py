@@ -43,7 +43,7 @@ from trace_recorder.values.prompt_comparison import (
     EarlierPrompts,
     Numbers,
     Relation,
-    compare,
+    compare_prompts,
 )
 from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once, set_made_once
 
@@ -276,7 +276,7 @@ class _ComparedCalls:
         may_rewrite = continued.relation == "rewrites"
         compared = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=may_rewrite)
         if continued.relation == "begins" and not compared.comparison.extends:
-            return _Compared("begins", None, compare(numbers[:0], numbers))
+            return _Compared("begins", None, compare_prompts(numbers[:0], numbers))
         return compared
 
     def _compare_with_continued(
@@ -284,7 +284,7 @@ class _ComparedCalls:
     ) -> _Compared[str]:
         """Compare a prompt with the prompt of the call that it continues."""
         before = self._messages.numbers_of(previous.interaction.input_messages)
-        comparison = compare(before, numbers)
+        comparison = compare_prompts(before, numbers)
         extended = earlier.extended_by(numbers, comparison.kept + 1)
         if extended is not None:
             return _Compared("extends", *extended)
@@ -302,7 +302,7 @@ class _ComparedCalls:
         if extended is not None:
             return _Compared("extends", *extended)
         before = self._messages.numbers_of(previous.interaction.input_messages)[: previous.instructions]
-        return _Compared("refers", previous.interaction.interaction_id, compare(before, numbers))
+        return _Compared("refers", previous.interaction.interaction_id, compare_prompts(before, numbers))
 
     def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.
@@ -384,7 +384,7 @@ def _compare_with_similar(
     """Compare a prompt with the most similar earlier prompt, because the prompt continues no call."""
     similar = earlier.most_similar(numbers)
     if similar is None:
-        return _Compared("begins", None, compare(numbers[:0], numbers))
+        return _Compared("begins", None, compare_prompts(numbers[:0], numbers))
     base, comparison = similar
     if comparison.extends:
         return _Compared("extends", base, comparison)

@@ -3,14 +3,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import type { Source } from "../data/source";
-import type { RunTable, TableCell } from "../data/types";
-import { firstLine } from "../ui/format";
+import type { RunTable, TableCell, TableRun } from "../data/types";
+import { StatusBadge } from "../ui/elements";
+import { costNote, costText, duration, firstLine } from "../ui/format";
 import { useVirtualizer } from "../ui/use_virtualizer";
 
 const ROW_PIXELS = 64;
 const NUMBER_PIXELS = 40;
-/** The least width of a run's column. */
-const COLUMN_PIXELS = 200;
 
 export function TableView({ source, runs }: { source: Source; runs: string[] }) {
   const [table, setTable] = useState<RunTable | null>(null);
@@ -41,7 +40,7 @@ function Rows({ table, runs }: { table: RunTable; runs: string[] }) {
   });
   const columns = {
     gridTemplateColumns: `${NUMBER_PIXELS}px repeat(${runs.length}, minmax(0, 1fr))`,
-    minWidth: `${NUMBER_PIXELS + runs.length * COLUMN_PIXELS}px`,
+    minWidth: `calc(${NUMBER_PIXELS}px + ${runs.length} * var(--table-column))`,
   };
   return (
     <main class="table-page" aria-label={`${runs.length} runs in one table`}>
@@ -50,12 +49,8 @@ function Rows({ table, runs }: { table: RunTable; runs: string[] }) {
           <span role="columnheader" class="muted">
             #
           </span>
-          {runs.map((run) => (
-            <span role="columnheader" key={run}>
-              <a href={hashOf({ page: "run", run })} title={visible(run)}>
-                {visible(run)}
-              </a>
-            </span>
+          {runs.map((run, at) => (
+            <Head key={run} run={run} facts={table.runs[at]} />
           ))}
         </div>
         <div class="rows" role="presentation" style={{ height: `${list.getTotalSize()}px` }}>
@@ -79,6 +74,30 @@ function Rows({ table, runs }: { table: RunTable; runs: string[] }) {
         </div>
       </div>
     </main>
+  );
+}
+
+function Head({ run, facts }: { run: string; facts: TableRun | undefined }) {
+  return (
+    <span role="columnheader">
+      <a href={hashOf({ page: "run", run })} title={visible(run)}>
+        {visible(run)}
+      </a>
+      {facts && <HeadFacts facts={facts} />}
+    </span>
+  );
+}
+
+function HeadFacts({ facts }: { facts: TableRun }) {
+  const models = visible(facts.models.join(", ")) || "no model";
+  const cost = { dollars: facts.cost, estimated: facts.cost_estimated ?? false, withoutPrice: facts.calls_without_price };
+  return (
+    <>
+      <span title={models}>{models}</span>
+      <StatusBadge status={facts.status} success={facts.success} />
+      <span title={costNote(cost)}>{costText(cost) || "cost unknown"}</span>
+      <span>{duration(facts.execution_time_seconds) || "time unknown"}</span>
+    </>
   );
 }
 

@@ -1,7 +1,7 @@
 /** The sources of data: the server, or the run inside the self-contained file. */
 import { PackedData } from "./packed";
 import type {
-  Answer, Changes, Comparison, FileData, Item, ListRange, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
+  Answer, Changes, Comparison, FileData, Groups, Item, ListRange, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
   StepDetail,
 } from "./types";
 
@@ -33,6 +33,8 @@ export interface Source {
   compare(a: string, b: string): Promise<Comparison>;
   /** Only a server has several runs. */
   table?(runs: string[]): Promise<RunTable>;
+  /** Groups of the runs that match these filters. Only a server has them. */
+  groups?(filters: string, by: string[]): Promise<Groups>;
   differences(a: string, b: string, pair: number): Promise<PairDifferences>;
   /** The address of the self-contained file of a run. Only a server has it. */
   saveAddress?(run: string): string;
@@ -60,6 +62,11 @@ class Server implements Source {
 
   table(runs: string[]) {
     return this.ask<RunTable>(`table?${runs.map((run) => `run=${encodeURIComponent(run)}`).join("&")}`);
+  }
+
+  groups(filters: string, by: string[]) {
+    const groupings = new URLSearchParams(by.map((one) => ["by", one]));
+    return this.ask<Groups>(`groups?${groupings}${filters && `&${filters}`}`);
   }
 
   saveAddress(run: string) {

@@ -111,7 +111,93 @@ export interface TableCell {
 
 /** Each row has a cell for each run; null if a run has no such step. */
 export interface RunTable {
+  runs: TableRun[];
   rows: (TableCell | null)[][];
+}
+
+/** The head of a run's column in the table of several runs. */
+export interface TableRun {
+  models: string[];
+  task: string | null;
+  status: Status;
+  success: boolean | null;
+  cost: number | null;
+  cost_estimated: boolean | null;
+  calls_without_price: number;
+  execution_time_seconds: number | null;
+}
+
+/** A value with its 95 % confidence interval. Both ends are null if there are too few values. */
+export interface Estimate {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
+export type GroupFigure = "cost" | "tokens" | "seconds" | "calls" | "tool_calls" | "tool_errors";
+
+/** The name of a group in each grouping, such as `{"model": "openai/gpt-4o"}`. Null for runs without a value. */
+export type GroupKey = Record<string, string | null>;
+
+/** A figure over the runs of a group that have it. */
+export interface FigureSpread {
+  runs: number;
+  total: number;
+  median: Estimate;
+  low_quartile: number;
+  high_quartile: number;
+  least: number;
+  most: number;
+}
+
+export interface RunGroup {
+  key: GroupKey;
+  runs: number;
+  /** Runs whose success is known. */
+  judged: number;
+  succeeded: number;
+  success: Estimate | null;
+  /** Runs with an estimate in their costs. */
+  estimated_costs: number;
+  figures: Record<GroupFigure, FigureSpread | null>;
+}
+
+/** The tasks that a group and its reference both did. `better` counts the tasks with a higher share of successes. */
+export interface TaskPairs {
+  tasks: number;
+  success: { tasks: number; better: number; worse: number; equal: number; difference: Estimate } | null;
+  figures: Record<GroupFigure, { tasks: number; difference: Estimate } | null>;
+}
+
+/** A group less its reference: shares of successes, and medians. */
+export interface GroupDifference {
+  key: GroupKey;
+  reference: GroupKey;
+  success: Estimate | null;
+  figures: Record<GroupFigure, Estimate | null>;
+  pairs: TaskPairs | null;
+}
+
+/** Groups of the listed runs. There are at most 30 names of each grouping here; `count` is the number of all its names. */
+export interface Groups {
+  by: { by: string; rule: string; names: (string | null)[]; count: number }[];
+  runs: number;
+  /** Runs in no group: replays, and runs that are still being recorded. */
+  replays: number;
+  running: number;
+  /** Forks among the runs. Their figures leave out the calls that their parents made. */
+  forks: number;
+  /** The name of the reference in the last grouping. */
+  against: string | null;
+  /** The tables of the estimates in the costs; null if there are none. */
+  prices: string | null;
+  groups: RunGroup[];
+  differences: GroupDifference[];
+  confidence: number;
+  /** Runs that are still to be read, and runs that cannot be read. */
+  unread: number;
+  unreadable: number;
+  next_seconds: number;
 }
 
 /** The version of the list, how many runs the server has still to read, and when to ask again. */

@@ -3,11 +3,13 @@ import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { go, query, setQuery } from "../data/route";
+import type { Source } from "../data/source";
 import type { ChangedList } from "../data/types";
 import { count, plural } from "../ui/format";
 import { useShortcuts } from "../ui/shortcuts";
 import { FilterBar } from "./filter_bar";
 import { type Filters, filtersAsQuery, filtersIn, type Order, orderAsQuery, orderIn, parametersOf } from "./filters";
+import { RunGroups } from "./run_groups";
 import { RunSearchBar, useSettled } from "./run_search";
 import { type ChosenRun, RunTable } from "./run_table";
 import type { RunsStore } from "./runs_store";
@@ -15,7 +17,7 @@ import type { RunsStore } from "./runs_store";
 /** The largest number of runs in a table. */
 const MOST_MARKED = 10;
 
-export function RunListView({ store }: { store: RunsStore }) {
+export function RunListView({ store, source }: { store: RunsStore; source: Source }) {
   const list = store.list.value;
   const filters = useMemo(() => filtersIn(query.value), [query.value]);
   const order = useMemo(() => orderIn(query.value), [query.value]);
@@ -59,6 +61,7 @@ export function RunListView({ store }: { store: RunsStore }) {
       </div>
       <RunSearchBar store={store} query={search} />
       <FilterBar filters={filters} setFilters={setFilters} list={list} />
+      {list && <RunGroups source={source} parameters={parameters} />}
       {store.error.value && <p class="warn">{store.error.value}</p>}
       {list ? <RunTable {...{ store, parameters, order, setOrder, chosen: chosen.value, marked, mark }} /> : <p class="empty muted">Loading…</p>}
       {list && <Unreadable list={list} />}
