@@ -111,6 +111,8 @@ COMMANDS = {
     "find": "find:find",
     "index": "find:index",
     "sql": "sql_command:sql",
+    "mcp": "mcp_command:mcp",
+    "skill": "skill:skill",
     "validate": "validate:validate_",
     "recover": "recover:recover",
     "export": "export:export",
