@@ -21,7 +21,7 @@ from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
-from trace_recorder.tables.sql import is_export, json_value, load_duckdb, query_exports, query_runs
+from trace_recorder.tables.sql import is_export, json_value, load_duckdb, query_exports, query_runs, sql_error_text
 from trace_recorder.values.control_characters import escape_json_text
 
 Query = Annotated[
@@ -59,7 +59,7 @@ def sql(
             else:
                 _print_table(columns, groups, full=full)
     except errors as error:
-        fail(" ".join(str(error).partition("\n\nLINE")[0].split("\n")))
+        fail(sql_error_text(error))
     if any(failed):
         raise typer.Exit(1)
 

@@ -46,7 +46,7 @@ def answer_text(data: Json, characters: int) -> str:
     return f"{begin}{text}{end}"
 
 
-def json_text(value: Payload) -> str:
+def visible_json(value: Payload) -> str:
     """Return a value as JSON without control characters."""
     return escape_json_text(json.dumps(value, ensure_ascii=False))
 
@@ -55,10 +55,10 @@ def _data_text(data: Mapping[str, Payload]) -> str:
     """Return JSON with a line for each member, and for each element of the members that are lists."""
     members = []
     for name, value in data.items():
-        text = json_text(value)
+        text = visible_json(value)
         if isinstance(value, list) and value:
-            text = "[\n  {}\n]".format(",\n  ".join(map(json_text, value)))
-        members.append(f"{json_text(name)}: {text}")
+            text = "[\n  {}\n]".format(",\n  ".join(map(visible_json, value)))
+        members.append(f"{visible_json(name)}: {text}")
     return "{\n" + ",\n".join(members) + "\n}"
 
 
@@ -66,7 +66,7 @@ def fitting(rows: Iterable[Json], characters: int) -> list[Json]:
     """Return the first rows that have at most this many characters together, and at least one row."""
     fitted: list[Json] = []
     for row in rows:
-        characters -= len(json_text(row)) + 5
+        characters -= len(visible_json(row)) + 5
         if characters < 0 and fitted:
             break
         fitted.append(row)
@@ -76,7 +76,7 @@ def fitting(rows: Iterable[Json], characters: int) -> list[Json]:
 def beginning_of(text: str, characters: int) -> str:
     """Return the beginning of a text that has at most this many characters as JSON, without the quotation marks."""
     beginning = text[:characters]
-    while (size := len(json_text(beginning)) - 2) > characters:  # escaped characters take more room
+    while (size := len(visible_json(beginning)) - 2) > characters:  # escaped characters take more room
         beginning = beginning[: len(beginning) * characters // size]
     return beginning
 
@@ -102,12 +102,12 @@ class Cutter:
             return self._list(value, pointer, depth)
         if isinstance(value, dict):
             return self._object(value, pointer, depth)
-        self.remaining -= len(json_text(value))
+        self.remaining -= len(visible_json(value))
         return value
 
     def _text(self, text: str, pointer: str | None) -> Payload:
         beginning = beginning_of(text, max(0, min(self.remaining, self._longest)))
-        self.remaining -= len(json_text(beginning))
+        self.remaining -= len(visible_json(beginning))
         if len(beginning) == len(text):
             return text
         return self._mark(pointer, beginning=beginning, characters=len(text))
@@ -135,7 +135,7 @@ class Cutter:
             shown = name
             if len(name) > MAX_NAME:
                 shown = f"{name[:MAX_NAME]}..."
-            self.remaining -= len(json_text(shown)) + 4
+            self.remaining -= len(visible_json(shown)) + 4
             fitted[shown] = self.fit(member, _inside(pointer, name), depth + 1)
         return fitted
 
@@ -144,7 +144,7 @@ class Cutter:
         mark: Json = {"cut": True, **members}
         if pointer is not None:
             mark["pointer"] = pointer
-        self.remaining -= len(json_text(mark))
+        self.remaining -= len(visible_json(mark))
         return mark
 
 

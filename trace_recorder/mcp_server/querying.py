@@ -21,7 +21,15 @@ from trace_recorder.mcp_server.served_runs import RunReader, ServedRuns, WorkTim
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.parquet import Batches, batches_of, part_files
-from trace_recorder.tables.sql import SqlLimits, is_export, json_value, load_duckdb, query_exports, query_runs
+from trace_recorder.tables.sql import (
+    SqlLimits,
+    is_export,
+    json_value,
+    load_duckdb,
+    query_exports,
+    query_runs,
+    sql_error_text,
+)
 from trace_recorder.viewer.parameters import BadRequestError
 
 MAX_ROWS = 1000
@@ -50,6 +58,8 @@ def run_sql(runs: ServedRuns, arguments: RunSql, time: WorkTime) -> Json:
             rows = result.fetchmany(arguments.limit + 1)
     except duckdb.InterruptException:
         raise BadRequestError(f"the query was stopped after {SQL_SECONDS:.0f} seconds") from None
+    except duckdb.Error as error:
+        raise BadRequestError(sql_error_text(error)) from None
     answer = failures_of(reader) | {"columns": Cutter(1000).fit(columns, None)}
     cutter = Cutter(arguments.max_characters - 3500)
     shown: list[list[Any]] = []
@@ -88,12 +98,11 @@ def _result(runs: ServedRuns, arguments: RunSql, reader: RunReader, time: WorkTi
     return query_runs(arguments.sql, rows_of, limits)
 
 
+_TABLES = "; ".join(f"{name} ({', '.join(column.name for column in columns)})" for name, columns in TABLES.items())
 RUN_SQL = ServerTool(
     "run_sql",
-    "Run one SELECT in DuckDB's SQL on the runs. Tables: runs (file, task, status, success, model, llm_calls, "
-    "total_input_tokens, output_tokens, cost, start_time, …), calls, steps, tool_calls, messages, rewards, "
-    "transcripts; `file` is the `id` of a run. information_schema.columns has their columns. No files, no settings, no "
-    "extensions. A long cell is cut: substr() reads parts of it.",
+    f"Run one SELECT in DuckDB's SQL on the runs. The tables with their columns: {_TABLES}. `file` is the `id` of a "
+    "run. There is no access to files, settings and extensions. A long cell is cut: substr() reads parts of it.",
     RunSql,
     run_sql,
     seconds=30.0,

@@ -166,6 +166,11 @@ def _connection(
     return connected
 
 
+def sql_error_text(error: Exception) -> str:
+    """Return what DuckDB says about a query on one line, without the query."""
+    return " ".join(str(error).partition("\n\nLINE")[0].split("\n"))
+
+
 def json_value(value: Any) -> Payload:
     """Return a value of SQL as JSON.
 
