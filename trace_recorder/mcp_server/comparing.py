@@ -6,16 +6,19 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from trace_recorder.catalog.texts import texts_of
 from trace_recorder.figures.comparison.comparable_steps import Ignored
 from trace_recorder.figures.comparison.trajectory_diff import DiffStep, TrajectoryDiff, diff
 from trace_recorder.mcp_server.answers import Cutter, Json, fitting
 from trace_recorder.mcp_server.served_runs import ServedRuns, WorkTime
 from trace_recorder.mcp_server.server_tool import RunId, ServerTool, ToolArguments
 from trace_recorder.values.messages import without_none
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.values.value_changes import ValueChange, marked_words
-from trace_recorder.viewer.parameters import NotFoundError
+from trace_recorder.viewer.parameters import BadRequestError, NotFoundError
 
 MAX_PAIRS = 200
+MAX_STRIPPED_CHARACTERS = 20_000_000
 MAX_CHANGES = 20
 """An answer has at most this many changes of one kind of difference."""
 MAX_WORDS_CHARACTERS = 5_000
@@ -43,6 +46,8 @@ class DiffRuns(ToolArguments, frozen=True, kw_only=True):
 def diff_runs(runs: ServedRuns, arguments: DiffRuns, _: WorkTime) -> Json:
     """Return the differing pairs of steps of two runs, and the changes of one pair."""
     run_a, run_b = (runs.opened(identity).state()[1] for identity in (arguments.a, arguments.b))
+    if {"ids", "times"}.intersection(arguments.ignore):
+        _refuse_large(run_a, run_b)
     difference = diff(run_a, run_b, ignore=arguments.ignore)
     room = arguments.max_characters - 1500
     answer: Json = {"equal": difference.equal, "pairs": len(difference.steps)}
@@ -62,6 +67,16 @@ def diff_runs(runs: ServedRuns, arguments: DiffRuns, _: WorkTime) -> Json:
         if len(listed) < len(differing):
             answer["next_first_pair"] = differing[len(listed)][0]
     return answer
+
+
+def _refuse_large(*runs: Trajectory) -> None:
+    """Refuse runs with so much text that leaving out ids and times would block the server."""
+    characters = sum(len(text.text) for run in runs for text in texts_of(run))
+    if characters > MAX_STRIPPED_CHARACTERS:
+        raise BadRequestError(
+            f"the runs have {characters:,} characters: leaving out ids and times takes too long above "
+            f"{MAX_STRIPPED_CHARACTERS:,}. Give `ignore` without ids and times, such as []"
+        )
 
 
 def _changes_in(difference: TrajectoryDiff, pair: int | None, characters: int) -> Json:

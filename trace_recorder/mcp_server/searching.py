@@ -55,7 +55,7 @@ def search_texts(runs: ServedRuns, arguments: SearchTexts, time: WorkTime) -> Js
         skipped = _skipped(arguments.cursor, arguments.run)
         lines = search.in_run(arguments.run, trajectory, skipped)
     else:
-        lines = search.in_runs(runs, _terms(arguments), arguments.cursor)
+        lines = search.in_runs(runs, arguments)
     matches = []
     for match in lines:
         matches.append(match)
@@ -70,14 +70,6 @@ def search_texts(runs: ServedRuns, arguments: SearchTexts, time: WorkTime) -> Js
         answer["incomplete"] = f"the time was over before all runs were searched. {INDEX_ADVICE}"
         answer["next_cursor"] = f"0:{search.stopped_at}"
     return answer | failures_of(search.reader)
-
-
-def _terms(arguments: SearchTexts) -> tuple[Term, ...]:
-    """Return the terms of the query, and the text as a term, so that an index finds the runs that have it."""
-    terms = parse_query(arguments.query)
-    if not arguments.ignore_case:
-        terms += (Term("text", arguments.text),)
-    return terms
 
 
 class _TextSearch:
@@ -103,13 +95,16 @@ class _TextSearch:
                 self._positions[id(match)] = position
                 yield match
 
-    def in_runs(self, runs: ServedRuns, terms: tuple[Term, ...], cursor: str) -> Iterator[MatchingLine]:
-        """Yield the matches in the runs that match all terms, from the run of the cursor on."""
+    def in_runs(self, runs: ServedRuns, arguments: SearchTexts) -> Iterator[MatchingLine]:
+        """Yield the matches in the runs that match the query, from the run of the cursor on."""
+        terms = parse_query(arguments.query)
         self.reader = RunReader(terms)
+        if not arguments.ignore_case:
+            terms += (Term("text", arguments.text),)  # an index knows which runs have the text
         waiting = runs.found(terms)
         skipped = 0
-        if cursor:
-            skipped, first = _place(cursor)
+        if arguments.cursor:
+            skipped, first = _place(arguments.cursor)
             waiting = _from(waiting, first)
         for run in waiting:
             if self._time.is_over:
