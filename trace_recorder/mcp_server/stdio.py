@@ -5,12 +5,14 @@ Both versions have the same transport and messages. They differ in how a server 
 Two threads of ours read stdin and write stdout, because a thread that waits for a pipe cannot be woken: with the
 transport's own threads, Ctrl-C would wait for the client's next line. The server ends when one of the two pipes is
 closed, and at SIGINT and SIGTERM. Then the calls that are still running stop soon. Only the protocol is written to
-stdout; what is printed goes to stderr.
+stdout; what is printed goes to stderr. Requests that came before the end of stdin are answered first, because the
+package would drop them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import signal
@@ -32,8 +34,8 @@ from trace_recorder.version import __version__
 
 NAME = "trace-recorder"
 READ_BYTES = 65_536
-GRACE_SECONDS = 1.0
-"""When stdin is closed, running calls may go on for this long, so that a script can write requests and close stdin."""
+GRACE_SECONDS = 5.0
+"""When stdin is closed, the requests that are not answered yet may take this long."""
 LAST_WRITES_SECONDS = 5.0
 """At its end, the server waits at most this long for the client to read the last answers."""
 
@@ -56,6 +58,8 @@ class _Connection:
         self._ends = threading.Event()
         self._received: asyncio.Queue[str | None] = asyncio.Queue()
         self._written: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._unanswered: set[str | int] = set()
+        self._all_answered = asyncio.Event()
 
     async def serve(self) -> None:
         """Answer requests until the end."""
@@ -133,15 +137,28 @@ class _Connection:
                     loop.call_soon_threadsafe(self._received.put_nowait, line.decode("utf-8", "replace"))
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self._received.put_nowait, None)
-            loop.call_soon_threadsafe(loop.call_later, GRACE_SECONDS, self._ends.set)
 
     async def _lines(self) -> AsyncIterator[str]:
+        """Yield the lines of stdin. At its end, wait until the requests are answered, unless the server has to end."""
         while (line := await self._received.get()) is not None:
+            self._unanswered |= _ids_of(line, "method")
+            self._all_answered.clear()
             yield line
+        self._note_answered()
+        if not self._ends.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_answered.wait(), GRACE_SECONDS)
+        self._ends.set()
+
+    def _note_answered(self) -> None:
+        if not self._unanswered:
+            self._all_answered.set()
 
     async def write(self, text: str) -> None:
         """Write a line to stdout. The transport calls this."""
+        self._unanswered -= _ids_of(text, "result") | _ids_of(text, "error")
         self._written.put(text.encode())
+        self._note_answered()
 
     async def flush(self) -> None:
         """Do nothing: the thread that writes keeps nothing back."""
@@ -155,3 +172,14 @@ class _Connection:
         except OSError:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._end)
+
+
+def _ids_of(line: str, member: str) -> set[str | int]:
+    """Return the id of a message that has this member. Return nothing for a message without an id, or a wrong one."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return set()
+    if isinstance(message, dict) and member in message and isinstance(message.get("id"), str | int):
+        return {message["id"]}
+    return set()
