@@ -22,6 +22,8 @@ USAGE = {
     "find": "QUERY [PATH...]",
     "index": "[DIR]",
     "sql": "QUERY [PATH...]",
+    "mcp": "[DIR]",
+    "skill": "",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
     "export": "[PATH...]",

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,12 +69,18 @@ class Client:
 @contextmanager
 def connected(directory: Path) -> Iterator[Client]:
     """Yield a client of a server for a directory."""
+    with connected_to([*COMMAND, str(directory)]) as client:
+        yield client
+
+
+@contextmanager
+def connected_to(words: Sequence[str]) -> Iterator[Client]:
+    """Yield a client of the server that a command starts."""
     loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     sessions: list[ClientSession] = []
 
     async def connect() -> None:
-        command, *arguments = COMMAND
-        parameters = StdioServerParameters(command=command, args=[*arguments, str(directory)], env=ENVIRONMENT)
+        parameters = StdioServerParameters(command=words[0], args=[*words[1:]], env=ENVIRONMENT)
         try:
             async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
                 await session.initialize()
