@@ -130,12 +130,12 @@ def test_answers_about_a_large_run_are_bounded(client: Client, characters: int) 
 
     assert [answer.is_error for answer in answers] == [False] * len(answers)
     assert [len(answer.text) <= characters for answer in answers] == [True] * len(answers)
-    _, step, part, whole, found, difference = (answer.data for answer in answers)
+    _, step, part, whole, matching, difference = (answer.data for answer in answers)
     cut = step["parts"][0]["answer"][0]["text"]
     assert (cut["pointer"], cut["characters"]) == (pointer, part["characters"])
     assert part["next_start"] - LARGE // 2 == len(part["text"]) > characters // 4
     assert "next_start" in whole
-    assert found["next_cursor"].endswith(":large.jsonl")
+    assert matching["next_cursor"].endswith(":large.jsonl")
     assert difference["equal"] is False
 
 
@@ -172,12 +172,12 @@ def test_links_out_of_the_directory_are_no_runs(client: Client, directory: Path)
     """A link to a file or a directory outside is not listed, searched, counted or opened."""
     listed = client.call("list_runs", limit=200)
     tables = client.data("run_sql", sql="select distinct file from messages")["rows"]
-    found = client.data("search_texts", text="fix the failing test", limit=200)["matches"]
+    matches = client.data("search_texts", text="fix the failing test", limit=200)["matches"]
 
     refused = {"link.json", "below/run.json", "half.json"}
     assert refused.isdisjoint(row["id"] for row in listed.data["runs"])
     assert refused.isdisjoint(name for [name] in tables)
-    assert refused.isdisjoint(match["run"] for match in found)
+    assert refused.isdisjoint(match["run"] for match in matches)
     for identity in (*refused, "link.jsonl"):
         assert client.call("show_run", run=identity).is_error
 
@@ -301,11 +301,11 @@ def test_files_of_other_tools_are_not_read(tmp_path: Path) -> None:
     with connected(tmp_path) as client:
         listed = client.data("list_runs")
         refused = client.call("show_run", run="rollout-s.jsonl")
-        found = client.data("search_texts", text="foreign words")
+        matching = client.data("search_texts", text="foreign words")
 
     assert (listed["runs"], listed["unreadable_count"]) == ([], 1)
     assert "is not a journal" in refused.data["error"]
-    assert found["matches"] == []
+    assert matching["matches"] == []
 
 
 def tree(directory: Path) -> dict[str, tuple[int, int, int]]:

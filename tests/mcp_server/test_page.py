@@ -52,12 +52,12 @@ def test_the_skill_is_saved_as_the_page_says(tmp_path: Path) -> None:
     [commands] = [text for text in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "skill" in text]
     subprocess.run(["sh", "-e", "-c", commands], cwd=tmp_path, env=environment("", tmp_path), check=True)
     saved = (tmp_path / ".claude" / "skills" / "trace-recorder" / "SKILL.md").read_text(encoding="utf-8")
-    about = yaml.safe_load(saved.split("---\n")[1])
+    front_matter = yaml.safe_load(saved.split("---\n")[1])
 
     assert saved == SKILL
-    assert about.keys() == {"name", "description"}
-    assert about["name"] == "trace-recorder"
-    assert len(about["description"]) <= 1024
+    assert front_matter.keys() == {"name", "description"}
+    assert front_matter["name"] == "trace-recorder"
+    assert len(front_matter["description"]) <= 1024
     assert {*re.findall(r"`(\w+_\w+)`", SKILL)} >= TOOLS.keys()
 
 

@@ -63,7 +63,7 @@ def test_runs_are_listed(client: Client, directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("status:completed steps>3", ["long.json"]),
         ("success:no", ["below/fail.json"]),
@@ -73,13 +73,13 @@ def test_runs_are_listed(client: Client, directory: Path) -> None:
         ("text~NEEDLE", ["text.json"]),
     ],
 )
-def test_a_query_selects_runs(client: Client, query: str, found: list[str]) -> None:
+def test_a_query_selects_runs(client: Client, query: str, expected: list[str]) -> None:
     """The list, and the sums, take the query language of `find`."""
     answer = client.data("list_runs", query=query)
 
-    assert sorted(row["id"] for row in answer["runs"]) == found
-    assert answer["count"] == len(found)
-    assert client.data("run_stats", query=query)["runs"].get("runs", 0) == len(found)
+    assert sorted(row["id"] for row in answer["runs"]) == expected
+    assert answer["count"] == len(expected)
+    assert client.data("run_stats", query=query)["runs"].get("runs", 0) == len(expected)
 
 
 def test_a_list_has_pages(client: Client) -> None:

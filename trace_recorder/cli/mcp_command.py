@@ -27,7 +27,7 @@ def mcp(directory: Directory = None) -> None:
     if not is_directory(target):
         fail(f"{target} is not a directory: the server answers about the runs in a directory")
     try:
-        from trace_recorder.mcp_server.stdio import serve  # noqa: PLC0415 - the extra may be missing
+        from trace_recorder.mcp_server.stdio import serve_on_stdio  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
@@ -35,6 +35,6 @@ def mcp(directory: Directory = None) -> None:
     if sys.stdin.isatty():
         warn("an MCP client starts this command and talks to it on stdin: docs/agents.md. Ctrl-C ends it.")
     try:
-        serve(target)
+        serve_on_stdio(target)
     except OSError as error:
         fail(failure_message(target, error))

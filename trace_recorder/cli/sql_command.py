@@ -21,7 +21,7 @@ from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
-from trace_recorder.tables.sql import is_export, json_value, load_duckdb, query_exports, query_runs, sql_error_text
+from trace_recorder.tables.sql import is_export, json_of_cell, load_duckdb, query_exports, query_runs, sql_error_text
 from trace_recorder.values.control_characters import escape_json_text
 
 Query = Annotated[
@@ -91,7 +91,7 @@ def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
     before, names = "[", _member_names(columns)
     for rows in groups:
         for row in rows:
-            line = json.dumps(dict(zip(names, map(json_value, row), strict=True)))
+            line = json.dumps(dict(zip(names, map(json_of_cell, row), strict=True)))
             sys.stdout.write(f"{before}\n{escape_json_text(line)}")
             before = ","
     if before == "[":
@@ -126,7 +126,7 @@ def _cell(value: Any, *, full: bool) -> str:
     if value is None:
         return ""
     if not isinstance(value, str | int | float):  # a float stays as it is: NaN is not null in a table
-        value = json_value(value)
+        value = json_of_cell(value)
     if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     text = in_one_line(value)

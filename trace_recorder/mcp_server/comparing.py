@@ -106,7 +106,7 @@ def _change(change: ValueChange, cutter: Cutter) -> Json:
     if change.kind == "changed" and isinstance(before, str) and isinstance(after, str):
         if max(len(before), len(after)) <= MAX_WORDS_CHARACTERS:
             return shown | {"words": cutter.fit(marked_words(before, after), None)}
-        place = first_difference(before, after)
+        place = place_of_difference(before, after)
         begin = max(0, place - CHARACTERS_AROUND // 5)
         shown |= {"differs_at": place, "characters": [len(before), len(after)]}
         before, after = (text[begin : place + CHARACTERS_AROUND] for text in (before, after))
@@ -117,7 +117,7 @@ def _change(change: ValueChange, cutter: Cutter) -> Json:
     return shown
 
 
-def first_difference(first: str, second: str) -> int:
+def place_of_difference(first: str, second: str) -> int:
     """Return the number of characters that two texts have in common at their beginning.
 
     The range in which the texts differ is halved again and again, so that large texts are compared by large slices.

@@ -122,12 +122,12 @@ def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
     """Return sums over the runs that match a query."""
     terms = parse_query(arguments.query)
     stats, reader, unread = Stats(), RunReader(terms), 0
-    for found in runs.found(terms, "stats"):
-        if found.kept:
-            stats.merge(Stats.from_text(found.kept))
+    for candidate in runs.found(terms, "stats"):
+        if candidate.kept:
+            stats.merge(Stats.from_text(candidate.kept))
         elif time.is_over:
             unread += 1
-        elif (trajectory := reader.read(found)) is not None:
+        elif (trajectory := reader.read(candidate)) is not None:
             stats.add(trajectory)
     answer: Json = {}
     if unread:

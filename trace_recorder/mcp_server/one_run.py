@@ -259,7 +259,7 @@ class ReadValue(ToolArguments, frozen=True, kw_only=True):
     start: Annotated[int, Meta(description="The first character, from 0.", ge=0)] = 0
 
 
-def read_value(runs: ServedRuns, arguments: ReadValue, _: WorkTime) -> Json:
+def value_range(runs: ServedRuns, arguments: ReadValue, _: WorkTime) -> Json:
     """Return a range of a text of a run, or of another value's JSON text."""
     run = runs.opened(arguments.run)
     with run.lock:
@@ -331,5 +331,5 @@ READ_VALUE = ServerTool(
     "Read a value of a run that an answer has cut: a range of its characters, from `start`. `next_start` is where the "
     "next call goes on.",
     ReadValue,
-    read_value,
+    value_range,
 )

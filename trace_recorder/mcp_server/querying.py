@@ -24,7 +24,7 @@ from trace_recorder.tables.parquet import Batches, batches_of, part_files
 from trace_recorder.tables.sql import (
     SqlLimits,
     is_export,
-    json_value,
+    json_of_cell,
     load_duckdb,
     query_exports,
     query_runs,
@@ -66,7 +66,7 @@ def run_sql(runs: ServedRuns, arguments: RunSql, time: WorkTime) -> Json:
     for row in rows[: arguments.limit]:
         if shown and cutter.remaining <= 0:
             break
-        shown.append([cutter.fit(json_value(value), None) for value in row])
+        shown.append([cutter.fit(json_of_cell(value), None) for value in row])
     answer["rows"] = shown
     if len(shown) < len(rows):
         answer["more_rows"] = f"there are more: add `LIMIT … OFFSET {len(shown)}` and an ORDER BY"
@@ -88,12 +88,12 @@ def _result(runs: ServedRuns, arguments: RunSql, reader: RunReader, time: WorkTi
         return query_exports(arguments.sql, [runs.directory], limits)
 
     def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
-        for found in runs.found(reader.terms):
+        for candidate in runs.found(reader.terms):
             if time.is_over:
                 raise BadRequestError(f"reading the runs takes too long: select fewer with `query`. {INDEX_ADVICE}")
-            trajectory = reader.read(found)
+            trajectory = reader.read(candidate)
             if trajectory is not None:
-                yield batches_of(replace(trajectory, path=Path(found.identity)), tables)
+                yield batches_of(replace(trajectory, path=Path(candidate.identity)), tables)
 
     return query_runs(arguments.sql, rows_of, limits)
 

@@ -40,7 +40,7 @@ LAST_WRITES_SECONDS = 5.0
 """At its end, the server waits at most this long for the client to read the last answers."""
 
 
-def serve(directory: Path) -> None:
+def serve_on_stdio(directory: Path) -> None:
     """Serve the runs of a directory until stdin or stdout is closed, or until Ctrl-C.
 
     Raises OSError if the directory cannot be read.

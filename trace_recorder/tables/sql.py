@@ -171,7 +171,7 @@ def sql_error_text(error: Exception) -> str:
     return " ".join(str(error).partition("\n\nLINE")[0].split("\n"))
 
 
-def json_value(value: Any) -> Payload:
+def json_of_cell(value: Any) -> Payload:
     """Return a value of SQL as JSON.
 
     A time becomes ISO 8601, a decimal a number, NaN null, and any other value a text.
@@ -179,13 +179,13 @@ def json_value(value: Any) -> Payload:
     if isinstance(value, dict):
         members = {}
         for key, member in value.items():
-            name = json_value(key)
+            name = json_of_cell(key)
             if not isinstance(name, str):
                 name = json.dumps(name)
-            members[name] = json_value(member)
+            members[name] = json_of_cell(member)
         return members
     if isinstance(value, list | tuple):
-        return [*map(json_value, value)]
+        return [*map(json_of_cell, value)]
     return _json_scalar(value)
 
 
