@@ -274,7 +274,8 @@ def mcp(session: nox.Session, version: str) -> None:
     """Run the tests of the MCP server with one version of the package mcp, on an answer of 100 MB."""
     session.install("--quiet", "-e.[cli,mcp,sql]", "httpx", "hypothesis", "pytest>=9.0", version)
     large = {"TRACE_RECORDER_LARGE_ANSWER": "100_000_000"}
-    session.run("pytest", "tests/mcp_server", "--ignore=tests/mcp_server/test_page.py", *session.posargs, env=large)
+    tests = ("tests/mcp_server", "tests/tables/test_sql_limits.py")
+    session.run("pytest", *tests, "--ignore=tests/mcp_server/test_page.py", *session.posargs, env=large)
 
 
 @nox.session(venv_backend="venv")

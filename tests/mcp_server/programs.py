@@ -10,6 +10,7 @@ the model, and end as without the server.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from typing import Any
 from examples.demo.policy import Action, Call
 from tests.data import written
 from tests.data.written import Writing
-from tests.mcp_server.agents_page import written_configuration
+from tests.mcp_server.agents_page import PAGE, written_configuration
 from tests.mcp_server.connecting import ANSWER
 from tests.provider import Answer, Request, serving
 from tests.proxy.programs import DONE, Program, answer_of, environment_of
@@ -144,8 +145,21 @@ def check(program: Program, home: Path) -> str:
     assert (cut["cut"], cut["characters"]) == (True, 102_000_000), cut["characters"]
     assert "\x1b" not in results[0]
     assert done.returncode == 0, done.stderr[-2000:]
+    if program.name == "Claude Code":
+        _check_added(words[0], home, environment)
     version = subprocess.run([words[0], "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return f"{version}: {len(listed)} tools, show_step of a run of 102 MB: {len(match[0])} characters reached the model"
+
+
+def _check_added(claude: str, home: Path, environment: dict[str, str]) -> None:
+    """Run the page's command that adds the server. Claude Code must be able to connect to it."""
+    [command] = [line for line in PAGE.splitlines() if line.startswith("claude mcp add ")]
+    words = [claude, *shlex.split(command)[1:]]
+    words[words.index("trace-recorder")] = str(Path(sys.executable).with_name("trace-recorder"))
+    words[-1] = str(home.parent / "runs")
+    for arguments in (words, [claude, "mcp", "get", "runs"]):
+        done = subprocess.run(arguments, cwd=home, env=environment, capture_output=True, text=True, check=False)
+    assert "Connected" in done.stdout, done.stdout + done.stderr
 
 
 def main(tools: Path) -> int:

@@ -133,7 +133,8 @@ def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
     if unread:
         answer["incomplete"] = f"{unread} runs were not read in time, and are not counted. {INDEX_ADVICE}"
     answer |= failures_of(reader)
-    return answer | Cutter(arguments.max_characters - 2000).fit(stats.to_json(), None)
+    figures: Json = Cutter(arguments.max_characters - 2000).fit(stats.to_json(), None)
+    return answer | figures
 
 
 def failures_of(reader: RunReader) -> Json:

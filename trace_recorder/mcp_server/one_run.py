@@ -71,7 +71,9 @@ class _Outline:
         self.answers = answers
         self.parts = steps_and_calls(run)
         self._calls: dict[str, Json] = {entry["id"]: entry for entry in outline["interactions"]}
-        self._steps = {id(step): entry for step, entry in zip(run.agent_steps, outline["steps"], strict=True)}
+        self._steps: dict[int, Json] = {
+            id(step): entry for step, entry in zip(run.agent_steps, outline["steps"], strict=True)
+        }
 
     def call_of(self, part: StepOrCall) -> Json | None:
         """Return the entry of a part's call."""
