@@ -122,9 +122,9 @@ def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
     """Return sums over the runs that match a query."""
     terms = parse_query(arguments.query)
     stats, reader, unread = Stats(), RunReader(terms), 0
-    for candidate in runs.found(terms, "stats"):
+    for candidate in runs.found(terms, ["stats"]):
         if candidate.kept:
-            stats.merge(Stats.from_text(candidate.kept))
+            stats.merge(Stats.from_text(candidate.kept["stats"]))
         elif time.is_over:
             unread += 1
         elif (trajectory := reader.read(candidate)) is not None:

@@ -11,14 +11,14 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan
 from trace_recorder.catalog.query import Term, condition_of
-from trace_recorder.catalog.value_tables import KeptPart
+from trace_recorder.catalog.value_tables import KeptPart, KeptParts
 from trace_recorder.formats.any_file import load
 from trace_recorder.guard import try_call
 from trace_recorder.values.control_characters import has_control_characters
@@ -53,11 +53,11 @@ class WorkTime:
 
 
 class FoundRun(NamedTuple):
-    """A run that may match a query: its id, its path, and the part of the run that the index has, or ""."""
+    """A run that may match a query: its id, its path, and the stored parts that the caller asked for."""
 
     identity: str
     path: Path
-    kept: str
+    kept: KeptParts
 
 
 class ServedRuns:
@@ -84,10 +84,10 @@ class ServedRuns:
             return identity
         return next((name for name, _ in self._files.states() if identity_of(name) == identity), identity)
 
-    def found(self, terms: tuple[Term, ...], part: KeptPart = "row") -> Iterator[FoundRun]:
-        """Yield the runs that may match all terms. A run with a kept part matches. Any other run has to be read."""
+    def found(self, terms: tuple[Term, ...], parts: Sequence[KeptPart] = ()) -> Iterator[FoundRun]:
+        """Yield the runs that may match all terms. A run with kept parts matches. Any other run has to be read."""
         start = len(str(self.directory / "_")) - 1
-        for run in Plan(self.directory, condition_of(terms), part=part):
+        for run in Plan(self.directory, condition_of(terms), parts=parts):
             name = str(run.path)[start:].replace(os.sep, "/")
             path = self._files.path_of(name)
             if path is not None:
