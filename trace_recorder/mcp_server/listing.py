@@ -29,7 +29,7 @@ class ListRuns(ToolArguments, frozen=True, kw_only=True):
     """The arguments of `list_runs`."""
 
     query: Query = ""
-    sort: Annotated[SortColumn, Meta(description="The column that decides the order.")] = "start_time"
+    sort: Annotated[SortColumn, Meta(description="The column that decides the order.")] = "time"
     descending: Annotated[bool, Meta(description="The newest or the largest first.")] = True
     limit: Annotated[int, Meta(description="At most this many runs.", ge=1, le=MAX_ROWS)] = 20
     cursor: Annotated[
