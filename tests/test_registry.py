@@ -92,6 +92,7 @@ READING = {
     "check": (("run.json", "--against", "copy.json"), "copy.json: agrees with run.json"),
     "grep": (("There", "run.json"), "There"),
     "sql": (("select content from messages", "run.json"), "There"),
+    "skill": ((), "trace-recorder show"),
     "find": (("There", "run.json"), "run.json"),
     "index": ((".",), "in the index"),
     "validate": (("run.json",), "run.json"),
@@ -108,7 +109,7 @@ READING = {
 
 
 def test_every_command_is_tried() -> None:
-    assert READING.keys() | {"run", "serve"} == COMMANDS.keys()
+    assert READING.keys() | {"run", "serve", "mcp"} == COMMANDS.keys()
 
 
 @pytest.mark.parametrize("command", READING)

@@ -20,7 +20,7 @@ from tests.processes import ROOT, python
 from trace_recorder import errors
 
 PACKAGE = ROOT / "trace_recorder"
-SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer"}
+SDKS = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "aiohttp", "pydantic", "rich", "typer", "mcp"}
 
 TABLE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Rooms")[2].partition("\n## ")[0]
 ROOMS = re.findall(r"^\| `([a-z_]+)(?:\.py|/)` \|", TABLE, re.MULTILINE)
@@ -149,6 +149,7 @@ def test_rooms_import_no_sdk() -> None:
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
+        "trace_recorder.mcp_server": {"mcp"},
     }
     forbidden = {
         (module, imported)

@@ -19,7 +19,21 @@ PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n(\$ trace-recorder .*?)```", PAGE, re.DOTALL)
 WIDTH = "60"
 MODEL = "local-model"
-ELSEWHERE = {"tail", "view", "import", "index", "export", "score", "run", "proxy", "replay", "fork", "serve"}
+ELSEWHERE = {
+    "mcp",
+    "skill",
+    "tail",
+    "view",
+    "import",
+    "index",
+    "export",
+    "score",
+    "run",
+    "proxy",
+    "replay",
+    "fork",
+    "serve",
+}
 """Commands that write, start or follow something, or print what other tests compare."""
 USAGE = {"prompt_tokens": 900, "completion_tokens": 12}
 

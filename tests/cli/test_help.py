@@ -22,6 +22,8 @@ USAGE = {
     "find": "QUERY [PATH...]",
     "index": "[DIR]",
     "sql": "QUERY [PATH...]",
+    "mcp": "[DIR]",
+    "skill": "",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
     "export": "[PATH...]",
@@ -41,7 +43,7 @@ def test_help_names_arguments_in_words(command: str) -> None:
     """Each usage has the same form, and no argument or option shows a type of Python or of typer."""
     text = invoke(command, "--help").output
 
-    assert text.splitlines()[0] == f"Usage: trace-recorder {command} [OPTIONS] {USAGE[command]}"
+    assert text.splitlines()[0] == f"Usage: trace-recorder {command} [OPTIONS] {USAGE[command]}".rstrip()
     assert TYPES_OF_PYTHON.findall(text) == []
 
 

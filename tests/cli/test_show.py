@@ -21,10 +21,10 @@ from trace_recorder.cli.text_layout import (
     MAX_LINES,
     Entry,
     EntryWriter,
-    escape_control_characters,
     local_time,
     seconds,
 )
+from trace_recorder.values.control_characters import escape_control_characters
 from trace_recorder.values.messages import Payload
 
 CAPTURED = """\

@@ -24,6 +24,11 @@ _TextOfStep = Callable[[SearchPlace, str, str], TextInRun]
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:
     """Yield the distinct texts of a run in the order in which they came."""
+    return (text for _, text in texts_of_parts(trajectory))
+
+
+def texts_of_parts(trajectory: Trajectory) -> Iterator[tuple[StepOrCall, TextInRun]]:
+    """Yield the distinct texts of a run, each with the step or call in which it occurs first."""
     return _SeenTexts().of(trajectory)
 
 
@@ -35,13 +40,13 @@ class _SeenTexts:
         self._new: list[Message] = []
         self._once = MadeOnce.by(self._new.append)
 
-    def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
-        """Yield the texts in the order in which they came."""
+    def of(self, trajectory: Trajectory) -> Iterator[tuple[StepOrCall, TextInRun]]:
+        """Yield the texts in the order in which they came, each with its step or call."""
         for part in steps_and_calls(trajectory):
             for text in self._part(part):
                 if text.text and text.text not in self._seen:
                     self._seen.add(text.text)
-                    yield text
+                    yield part, text
 
     def _part(self, part: StepOrCall) -> Iterator[TextInRun]:
         text_of_step = partial(TextInRun, part.step_number)

@@ -120,6 +120,8 @@ GROUPS = {
         "find": "find:find",
         "index": "find:index",
         "sql": "sql_command:sql",
+        "mcp": "mcp_command:mcp",
+        "skill": "skill:skill",
     },
     "Compare and check": {
         "diff": "diff:diff",

@@ -37,9 +37,10 @@ from trace_recorder.cli.export_run import (
     write_text,
 )
 from trace_recorder.cli.output import Progress
-from trace_recorder.cli.text_layout import escape_json_text, pluralize
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.figures.stats import accuracy_of
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
+from trace_recorder.values.control_characters import escape_json_text
 from trace_recorder.values.messages import Payload
 
 _EXTRA_FILE = re.compile(r"(?P<run>.+)\.(?:cont|conversation)-\d+", re.DOTALL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +11,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from trace_recorder.catalog.matching_lines import MatchingLine, matching_lines
 from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import Term, condition_of, condition_of_texts
 from trace_recorder.catalog.searched_values import PLACES, SearchPlace
-from trace_recorder.catalog.texts import texts_of
 from trace_recorder.cli.arguments import (
     AsJson,
     DefaultRuns,
@@ -30,10 +29,6 @@ from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import in_one_line
-from trace_recorder.values.messages import Payload
-
-MAX_SHOWN = 200
-"""At most this many characters of a matching line are printed."""
 
 Pattern = Annotated[
     str, typer.Argument(metavar="PATTERN", help="A regular expression in Python's syntax.", show_default=False)
@@ -45,25 +40,6 @@ In = Annotated[
     typer.Option("--in", metavar="WHERE", help=f"Only in: {', '.join(PLACES)}.", autocompletion=completion_of(PLACES)),
 ]
 FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print only the names of the files.")]
-
-
-@dataclass(frozen=True, slots=True)
-class MatchingLine:
-    """A line that matches, with its file, its step, and its place in the step (`where`), such as "answer".
-
-    `line` is shortened around the match. The match begins at `start` and ends before `end`.
-    """
-
-    file: str
-    step: int | None
-    where: str
-    line: str
-    start: int
-    end: int
-
-    def to_dict(self) -> dict[str, Payload]:
-        """Render as JSON."""
-        return {"file": self.file, "step": self.step, "where": self.where, "line": self.line}
 
 
 def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
@@ -144,7 +120,7 @@ def matches_in_file(
     path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]
 ) -> list[MatchingLine] | UnreadableError:
     """Return the matches in a run, or why it cannot be searched. A separate process may call this."""
-    return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
+    return process_or_error(path, lambda: [*matching_lines(read_run(path), str(path), expression, places)], "searched")
 
 
 def _line(match: MatchingLine) -> Text:
@@ -155,32 +131,3 @@ def _line(match: MatchingLine) -> Text:
     before += f"{match.where}: {match.line[: match.start]}"
     marked = in_one_line(match.line[match.start : match.end])
     return Text.assemble(in_one_line(before), (marked, "bold red"), in_one_line(match.line[match.end :]))
-
-
-def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[SearchPlace]) -> list[MatchingLine]:
-    matches = []
-    for step, place, where, text in texts_of(read_run(path)):
-        if place not in places:
-            continue
-        for line in text.split("\n"):
-            hit = expression.search(line)
-            if hit:
-                matches.append(_shortened(MatchingLine(str(path), step, where, line, *hit.span())))
-    return matches
-
-
-def _shortened(match: MatchingLine) -> MatchingLine:
-    """Shorten a long line around its match."""
-    length = len(match.line)
-    if length <= MAX_SHOWN:
-        return match
-    start = max(0, min(match.start - MAX_SHOWN // 4, length - MAX_SHOWN))
-    end = start + MAX_SHOWN
-    line = match.line[start:end]
-    moved = -start
-    if start:
-        line = f"...{line}"
-        moved += 3
-    if end < length:
-        line += "..."
-    return replace(match, line=line, start=match.start + moved, end=min(match.end, end) + moved)

@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_recorder.cli.read_files import UnreadableError
-from trace_recorder.cli.text_layout import escape_json_text, in_one_line
+from trace_recorder.cli.text_layout import in_one_line
+from trace_recorder.values.control_characters import escape_json_text
 from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:

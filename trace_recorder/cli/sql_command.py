@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,11 +18,11 @@ from trace_recorder.cli.engines import batch_for, in_order, jobs_for
 from trace_recorder.cli.output import RunLoop, fail
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import select_runs
-from trace_recorder.cli.text_layout import escape_json_text, in_one_line
+from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.parquet import Batches, batches_of
-from trace_recorder.tables.sql import is_export, load_duckdb, query_exports, query_runs
-from trace_recorder.values.messages import Payload
+from trace_recorder.tables.sql import is_export, json_of_cell, load_duckdb, query_exports, query_runs, sql_error_text
+from trace_recorder.values.control_characters import escape_json_text
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="A query in DuckDB's SQL. docs/tables.md lists the tables.")
@@ -60,7 +59,7 @@ def sql(
             else:
                 _print_table(columns, groups, full=full)
     except errors as error:
-        fail(" ".join(str(error).partition("\n\nLINE")[0].split("\n")))
+        fail(sql_error_text(error))
     if any(failed):
         raise typer.Exit(1)
 
@@ -92,7 +91,7 @@ def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
     before, names = "[", _member_names(columns)
     for rows in groups:
         for row in rows:
-            line = json.dumps(dict(zip(names, map(_plain, row), strict=True)))
+            line = json.dumps(dict(zip(names, map(json_of_cell, row), strict=True)))
             sys.stdout.write(f"{before}\n{escape_json_text(line)}")
             before = ","
     if before == "[":
@@ -108,36 +107,6 @@ def _member_names(columns: Sequence[str]) -> list[str]:
         others = (f"{column}_{number}" for number in count(1))
         names.append(next(name for name in chain([column], others) if name not in names))
     return names
-
-
-def _plain(value: Any) -> Payload:
-    """Return a value of SQL as JSON.
-
-    A time becomes ISO 8601, a decimal a number, NaN null, and any other value a text.
-    """
-    if isinstance(value, dict):
-        members = {}
-        for key, member in value.items():
-            name = _plain(key)
-            if not isinstance(name, str):
-                name = json.dumps(name)
-            members[name] = _plain(member)
-        return members
-    if isinstance(value, list | tuple):
-        return [*map(_plain, value)]
-    return _plain_scalar(value)
-
-
-def _plain_scalar(value: Any) -> Payload:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat())
-    if hasattr(value, "as_tuple"):
-        return float(value)
-    return str(value)
 
 
 def _print_table(columns: Sequence[str], groups: Iterator[Rows], *, full: bool) -> None:
@@ -157,7 +126,7 @@ def _cell(value: Any, *, full: bool) -> str:
     if value is None:
         return ""
     if not isinstance(value, str | int | float):  # a float stays as it is: NaN is not null in a table
-        value = _plain(value)
+        value = json_of_cell(value)
     if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     text = in_one_line(value)

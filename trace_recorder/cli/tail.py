@@ -21,7 +21,6 @@ from trace_recorder.cli.text_layout import (
     Entry,
     EntryWriter,
     compact,
-    escape_control_characters,
     in_one_line,
     pluralize,
     seconds,
@@ -31,6 +30,7 @@ from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.reading.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.control_characters import escape_control_characters
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory

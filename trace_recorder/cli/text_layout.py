@@ -7,7 +7,6 @@ as markup. The package's own words are ASCII, so that they can be read in any lo
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.content_parts import plain_text
+from trace_recorder.values.control_characters import escape_control_characters
 from trace_recorder.values.messages import Payload
 
 MAX_LINES = 12
@@ -30,19 +30,6 @@ _LINES_AT_ONCE = 100
 """At most this many lines are printed together on a terminal, because each call of `print` costs time."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
-_CONTROL_CHARACTERS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def escape_control_characters(text: str) -> str:
-    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
-    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-
-
-def escape_json_text(text: str) -> str:
-    """Escape control characters in JSON text as JSON does. In JSON text, only strings have such characters."""
-    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def in_one_line(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -19,11 +21,30 @@ from trace_recorder.storage.redaction.text_masking import default_redactor
 IMPORT_FORMATS: registry.Records[FormatReader] = registry.IMPORT_FORMATS
 
 
+_recognizes_none = ContextVar("recognizes_none", default=False)
+
+
+@contextmanager
+def only_own_files() -> Iterator[None]:
+    """Recognise no format in a block, so that `load` refuses the files of other tools.
+
+    Some tools have a run in several files, and their readers look for these files in directories above. In the block,
+    nothing but the files of the run itself is read.
+    """
+    token = _recognizes_none.set(True)
+    try:
+        yield
+    finally:
+        _recognizes_none.reset(token)
+
+
 def format_of(source: Source) -> str | None:
     """Return the name of a file's format, or None if the format is unknown.
 
     Raises OSError and TrajectoryFormatError.
     """
+    if _recognizes_none.get():
+        return None
     for name, record in IMPORT_FORMATS.items():
         if try_call(partial(record.recognizes, source), _not_recognized):
             return name

@@ -11,10 +11,14 @@ limited to these files, its configuration is locked, and COPY is refused.
 from __future__ import annotations
 
 import glob
+import json
+import math
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +27,7 @@ from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import schema_of
 from trace_recorder.tables.parquet import Batches, TableFiles, part_files
+from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,45 +38,74 @@ _MEMORY = "400MB"
 """DuckDB uses at most about this much memory, and writes more data to a temporary file."""
 
 
+@dataclass(frozen=True, slots=True)
+class SqlLimits:
+    """The limits of a query: the seconds after which DuckDB stops, and the size of DuckDB's temporary files."""
+
+    seconds: float
+    temporary_bytes: int
+
+
 def is_export(directory: Path) -> bool:
     """Return whether a directory has tables that `export --format parquet` has written."""
     return any(part_files(directory, table) for table in _EXPORTED)
 
 
 @contextmanager
-def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.DuckDBPyConnection]:
+def query_exports(
+    query: str, directories: Sequence[Path], limits: SqlLimits | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """Run a query over exported tables.
 
     Yield the connection with the query's result. Raises the exceptions of DuckDB.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        _check(query)
+        _check(query, limits)
         files = {
             table: [path for directory in directories for path in part_files(directory, table)] for table in TABLES
         }
-        yield _connection(temporary, files).execute(query)
+        connection = _connection(temporary, files, limits)
+        with _stopped_in_time(connection, limits):
+            yield connection.execute(query)
 
 
 @contextmanager
 def query_runs(
-    query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]]
+    query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]], limits: SqlLimits | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Run a query over runs, and yield the connection with the query's result.
 
     `rows_of` yields the rows of each run for some tables.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        _check(query)
+        _check(query, limits)
         tables = tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
         if tables:
             with TableFiles(Path(temporary), tables) as files:
                 for batches in rows_of(tables):
                     files.add(batches)
         written = {table: part_files(Path(temporary), table) for table in tables}
-        yield _connection(temporary, written).execute(query)
+        connection = _connection(temporary, written, limits)
+        with _stopped_in_time(connection, limits):
+            yield connection.execute(query)
 
 
-def _check(query: str) -> None:
+@contextmanager
+def _stopped_in_time(connection: duckdb.DuckDBPyConnection, limits: SqlLimits | None) -> Iterator[None]:
+    """Interrupt the queries of the block when their time is over. Then DuckDB raises its InterruptException."""
+    if limits is None:
+        yield
+        return
+    timer = threading.Timer(limits.seconds, connection.interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _check(query: str, limits: SqlLimits | None) -> None:
     """Refuse COPY, and let DuckDB explain a query over empty tables.
 
     So a wrong query raises an exception before runs are read.
@@ -80,10 +114,11 @@ def _check(query: str) -> None:
     if "copy" in _keywords(query):
         raise duckdb.PermissionException("COPY is refused: a query only reads. Use `export` to write files.")
     with tempfile.TemporaryDirectory() as temporary:
-        connection = _connection(temporary, {table: [] for table in TABLES})
+        connection = _connection(temporary, {table: [] for table in TABLES}, limits)
         statements = connection.extract_statements(query)
         if len(statements) == 1 and statements[0].type.name.startswith("SELECT"):
-            connection.execute(f"explain {query}")
+            with _stopped_in_time(connection, limits):
+                connection.execute(f"explain {query}")
 
 
 def _keywords(query: str) -> set[str]:
@@ -108,11 +143,18 @@ def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Se
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
 
 
-def _connection(directory: str, files: Mapping[TableName, Sequence[Path]]) -> duckdb.DuckDBPyConnection:
+def _connection(
+    directory: str, files: Mapping[TableName, Sequence[Path]], limits: SqlLimits | None
+) -> duckdb.DuckDBPyConnection:
     """Return a connection that has the given tables, and opens no file but theirs and temporary ones in `directory`."""
-    connected: duckdb.DuckDBPyConnection = load_duckdb().connect(
-        config={"memory_limit": _MEMORY, "temp_directory": directory, "python_enable_replacements": False}
-    )
+    config: dict[str, Any] = {
+        "memory_limit": _MEMORY,
+        "temp_directory": directory,
+        "python_enable_replacements": False,
+    }
+    if limits is not None:
+        config["max_temp_directory_size"] = f"{limits.temporary_bytes}B"
+    connected: duckdb.DuckDBPyConnection = load_duckdb().connect(config=config)
     connected.execute("set TimeZone = 'UTC'")  # otherwise a day would begin when it begins on the machine
     for table, paths in files.items():
         _add_view(connected, table, paths)
@@ -122,6 +164,41 @@ def _connection(directory: str, files: Mapping[TableName, Sequence[Path]]) -> du
     connected.execute("set enable_external_access = false")
     connected.execute("set lock_configuration = true")
     return connected
+
+
+def sql_error_text(error: Exception) -> str:
+    """Return what DuckDB says about a query on one line, without the query."""
+    return " ".join(str(error).partition("\n\nLINE")[0].split("\n"))
+
+
+def json_of_cell(value: Any) -> Payload:
+    """Return a value of SQL as JSON.
+
+    A time becomes ISO 8601, a decimal a number, NaN null, and any other value a text.
+    """
+    if isinstance(value, dict):
+        members = {}
+        for key, member in value.items():
+            name = json_of_cell(key)
+            if not isinstance(name, str):
+                name = json.dumps(name)
+            members[name] = json_of_cell(member)
+        return members
+    if isinstance(value, list | tuple):
+        return [*map(json_of_cell, value)]
+    return _json_scalar(value)
+
+
+def _json_scalar(value: Any) -> Payload:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat())
+    if hasattr(value, "as_tuple"):
+        return float(value)
+    return str(value)
 
 
 def load_duckdb() -> Any:

@@ -113,7 +113,8 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     text = "".join(part.text for part in parts if isinstance(part, Text))
     others: list[str] = []
     if role == "assistant":
-        text = _THOUGHT.sub("", text, count=1)
+        if "</th" in text:  # every thought has this; without it, the pattern would be tried at each character
+            text = _THOUGHT.sub("", text, count=1)
     else:
         others = _normalized_others(parts)
     text = "".join(text.split())

@@ -1,0 +1,31 @@
+"""Escapes the characters of recorded texts that a terminal interprets, or that a reader cannot see."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+)
+"""The last two ranges are tags and selectors without a shape. A text can hide another text in them."""
+
+
+def escape_control_characters(text: str) -> str:
+    """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def escape_json_text(text: str) -> str:
+    """Escape control characters in JSON text as JSON does. In JSON text, only strings have such characters."""
+    return _CONTROL_CHARACTERS.sub(_json_escape, text)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")  # JSON escapes two bytes at a time
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+
+
+def has_control_characters(text: str) -> bool:
+    """Return whether a text has a character that `escape_control_characters` escapes."""
+    return _CONTROL_CHARACTERS.search(text) is not None
