@@ -10,6 +10,7 @@
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
     ├── QueryError                a search for runs has a term that the query language does not have
+    ├── RetentionError            a file retention.toml states a rule that cannot be understood
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -65,6 +66,10 @@ class TrajectoryFormatError(TraceRecorderError, ValueError):
 
 class QueryError(TraceRecorderError, ValueError):
     """A query for runs has an unknown term. The message lists the terms of the query language."""
+
+
+class RetentionError(TraceRecorderError, ValueError):
+    """A file retention.toml cannot be read as TOML, or states a rule that cannot be understood. Nothing is deleted."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
