@@ -192,14 +192,18 @@ class RunIndex:
         """
         real_directory = lru_cache(maxsize=1000)(os.path.realpath)
         with index_file.writing(self.path, self.directory) as writer:
-            for count, known in enumerate(writer.tables.files(), 1):
+            removed = 0
+            for known in writer.tables.files():
                 path = os.path.join(self.directory, os.fsdecode(known.name))  # noqa: PTH118 - a Path for each run is slow
-                if not os.path.lexists(path) or real_journal(path, real_directory) in journals:
-                    writer.has_deleted_words |= writer.tables.remove(known.run)
-                if count % _TRANSACTION_RUNS == 0:
+                if os.path.lexists(path) and real_journal(path, real_directory) not in journals:
+                    continue
+                writer.has_deleted_words |= writer.tables.remove(known.run)
+                removed += 1
+                if removed % _TRANSACTION_RUNS == 0:
                     writer.commit()
-            writer.forget_deleted_words()
-            writer.commit()
+            if removed or writer.has_deleted_words or writer.is_new:
+                writer.forget_deleted_words()
+                writer.commit()
 
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.

@@ -15,17 +15,13 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.storage.run_files import journal_name
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import load_pyarrow
 from trace_recorder.tables.parquet import FORMS, is_ours, part_files, remove_unfinished_files
-
-if TYPE_CHECKING:
-    import pyarrow
-
 
 class RunInTables(NamedTuple):
     """The values by which the rows of a run are found: the id of the run, and the name of its journal."""
@@ -130,8 +126,8 @@ def _copy(path: Path, runs: Collection[RunInTables]) -> Path:
             import_module("pyarrow.parquet").ParquetWriter(target, file.schema_arrow, compression="zstd") as writer,
         ):
             for number, mask in enumerate(_masks(file, table, runs)):
-                group: pyarrow.Table = file.read_row_group(number)
-                writer.write_table(group.filter(load_pyarrow().array([not is_removed for is_removed in mask])))
+                kept = load_pyarrow().array([not is_removed for is_removed in mask], "bool")
+                writer.write_table(file.read_row_group(number).filter(kept))
     except BaseException:
         Path(temporary).unlink()
         raise
