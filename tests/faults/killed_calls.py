@@ -2,7 +2,7 @@
 calls, and kills the process at one of them.
 
 `Killer` is a process that has the library and imported everything. For each kill it forks a child, so a kill takes
-milliseconds. A call that writes is killed when half of its bytes are written. Any other call is killed before it begins.
+milliseconds. A call that writes is killed when half of its bytes are written, and any other call before it begins.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ static void die(void) { kill(getpid(), SIGKILL); for (;;) pause(); }
 OPEN(open)
 OPEN(open64)
 WRITE(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size / 2), (fd, data, size))
-WRITE(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at), (fd, data, size / 2, at), (fd, data, size, at))
+WRITE(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at), (fd, data, size / 2, at),
+      (fd, data, size, at))
 WRITE(ssize_t, pwrite64, (int fd, const void *data, size_t size, off_t at), (fd, data, size / 2, at),
       (fd, data, size, at))
 FRONT(ssize_t, writev, (int fd, const struct iovec *data, int count), (fd, data, count))

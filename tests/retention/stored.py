@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from tests.cli.invoking import recorded
 from trace_recorder.recording.amend import rebuild_document
 from trace_recorder.storage.journal import Journal
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 
 
@@ -22,7 +23,7 @@ def store(path: Path, answer: str = "a", *, days: float = 0, metadata: Payload =
 
     `start` has members of the first record to replace, such as `parent`. The id of the run is the stem of its path.
     """
-    journal = recorded(path, answer, metadata=metadata).with_suffix(".jsonl")
+    journal = journal_path_for(recorded(path, answer, metadata=metadata))
     records = [json.loads(line) for line in journal.read_text().splitlines()]
     records[0]["data"] |= {"trajectory_id": path.stem, **start}
     path.unlink()
@@ -60,7 +61,5 @@ def tree(directory: Path) -> dict[str, FileOnDisk]:
 def places_of(text: str, directory: Path) -> list[str]:
     """Return the names of the files below a directory that have a text, as bytes or in the rows of a table."""
     found = [name for name, file in tree(directory).items() if text.encode() in file.content]
-    for path in directory.rglob("*.parquet"):
-        if text in json.dumps(pq.read_table(path).to_pylist(), default=str):
-            found.append(str(path.relative_to(directory)))
-    return found
+    tables = {path: json.dumps(pq.read_table(path).to_pylist(), default=str) for path in directory.rglob("*.parquet")}
+    return found + [str(path.relative_to(directory)) for path, rows in tables.items() if text in rows]

@@ -32,9 +32,7 @@ Keep = Annotated[
 ]
 MaxSize = Annotated[
     str | None,
-    typer.Option(
-        "--max-size", metavar="SIZE", help="Delete the oldest runs until all fit into SIZE: 50G, 500M, bytes."
-    ),
+    typer.Option("--max-size", metavar="SIZE", help="Only the oldest, until all runs fit into SIZE: 50G, 500M, bytes."),
 ]
 Tables = Annotated[
     list[Path] | None,
@@ -71,8 +69,7 @@ def prune(  # noqa: PLR0913, PLR0917 - one argument for each option
             *targets, where=where, keep=keep or (), max_size=_size(max_size), index=index, tables=tables or (), yes=yes
         )
     except (OSError, MissingExtraError) as error:
-        at = getattr(error, "filename", None) or targets[0]
-        fail(f"{failure_message(Path(at), error, 'pruned')}. Nothing was deleted")
+        fail(f"{_why(targets[0], error).removesuffix('.')}. Nothing was deleted")
     if not (result.runs or result.staying or result.failures or result.unmatched or result.unneeded):
         fail(no_runs_message(targets))
     name_of = naming_in(targets)
@@ -81,9 +78,18 @@ def prune(  # noqa: PLR0913, PLR0917 - one argument for each option
     else:
         _print(result, name_of)
     for path, error in result.failures.items():
-        warn(failure_message(path, error))
+        warn(_why(path, error))
     if result.failures:
         raise typer.Exit(1)
+
+
+def _why(path: Path, error: Exception) -> str:
+    """Return why a run, or what belongs to it, cannot be read or deleted. The file that the error names is named."""
+    if not isinstance(error, OSError):
+        return failure_message(path, error)
+    if error.strerror is None:
+        return str(error)
+    return failure_message(Path(error.filename or path), error)
 
 
 def _size(text: str | None) -> int | None:

@@ -102,7 +102,7 @@ class ExaminedRuns:
         if rules is None:
             return
         if stored is None:
-            self.staying.append(StayingRun(run.files.path, "foreign", "another tool wrote it"))
+            self.staying.append(StayingRun(run.files.path, "foreign", "it is not a run of this package"))
             return
         self.size += stored.size
         matches = partial(reader.matches, run, RunReading(stored.path))

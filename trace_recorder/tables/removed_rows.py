@@ -23,6 +23,7 @@ from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import load_pyarrow
 from trace_recorder.tables.parquet import FORMS, is_ours, part_files, remove_unfinished_files
 
+
 class RunInTables(NamedTuple):
     """The values by which the rows of a run are found: the id of the run, and the name of its journal."""
 
