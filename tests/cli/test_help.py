@@ -23,6 +23,7 @@ USAGE = {
     "sql": "QUERY [PATH...]",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
+    "prune": "[PATH...]",
     "export": "[PATH...]",
     "import": "PATH|SERVICE...",
     "score": "[PATH...]",

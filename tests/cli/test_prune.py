@@ -83,6 +83,7 @@ def test_a_second_prune_finds_nothing(directory: Path) -> None:
         (["--where", "calls>0", "--keep", "status:odd"], 1, "'odd' is not one of"),
         (["nowhere", "--where", "calls>0"], 1, "nowhere: No such file or directory. Nothing was deleted"),
         (["--where", "calls>0", "--index", "i", "other"], 2, "an index belongs to one directory"),
+        (["--where", "calls>0", "--index", "nowhere"], 1, "nowhere: No such file or directory. Nothing was deleted"),
     ],
 )
 def test_misuse_is_refused(directory: Path, arguments: list[str], code: int, why: str) -> None:

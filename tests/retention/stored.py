@@ -50,12 +50,12 @@ class FileOnDisk(NamedTuple):
 
 def tree(directory: Path) -> dict[str, FileOnDisk]:
     """Return all files and directories below a directory. The content of a directory is empty."""
-    found = {}
+    files = {}
     for path in sorted(directory.rglob("*")):
         state = os.lstat(path)
         content = path.read_bytes() if path.is_file() else b""
-        found[str(path.relative_to(directory))] = FileOnDisk(state.st_mtime_ns, state.st_ino, content)
-    return found
+        files[str(path.relative_to(directory))] = FileOnDisk(state.st_mtime_ns, state.st_ino, content)
+    return files
 
 
 def places_of(text: str, directory: Path) -> list[str]:

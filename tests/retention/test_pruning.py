@@ -228,7 +228,10 @@ def test_a_run_to_which_a_staying_run_refers_stays(
     if with_index:
         assert open_index(tmp_path).update().runs == 3
 
-    assert named(prune(tmp_path / "parent.json", where="calls>0")) == ([], {"parent.json": "referred"})
+    (tmp_path / "damaged.json").write_text('{\n"task": 1')
+    beside = prune(tmp_path / "parent.json", where="calls>0")
+    assert (named(beside), beside.failures) == (([], {"parent.json": "referred"}), {})
+    (tmp_path / "damaged.json").unlink()
     kept = prune(tmp_path, where="calls>0", keep=["id:grandchild"])
     assert named(kept) == (
         [],

@@ -91,7 +91,7 @@ COMMANDS = {
     "sql": "sql_command:sql",
     "validate": "validate:validate_",
     "recover": "recover:recover",
-    "prune": "prune:prune",
+    "prune": "prune:prune_",
     "export": "export:export",
     "import": "import_command:import_",
     "score": "score:score",

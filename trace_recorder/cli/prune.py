@@ -41,7 +41,7 @@ Tables = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Delete the runs. Without this option, no file is changed.")]
 
 
-def prune(  # noqa: PLR0913, PLR0917 - one argument for each option
+def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
     paths: DefaultRuns = None,
     where: Where = None,
     keep: Keep = None,
@@ -51,9 +51,9 @@ def prune(  # noqa: PLR0913, PLR0917 - one argument for each option
     index: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which runs a query or a size selects, and delete them with --yes.
+    """Delete the runs that a query or a size selects.
 
-    A run goes as a whole: its .json, its .jsonl, its entry in the index, and its rows in tables below the paths. A run
+    Without --yes, the command only prints which runs would go, and why others stay. A run goes as a whole: its .json, its .jsonl, its entry in the index, and its rows in tables below the paths. A run
     that is being written, that a retention.toml keeps, or that another run refers to stays, and is named. docs/after.md
     has the rules. If a run cannot be read or deleted, it is named, and the exit code is 1.
     """
@@ -77,8 +77,8 @@ def prune(  # noqa: PLR0913, PLR0917 - one argument for each option
         print_json(_as_json(result, name_of))
     else:
         _print(result, name_of)
-    for path, error in result.failures.items():
-        warn(_why(path, error))
+    for path, failure in result.failures.items():
+        warn(_why(path, failure))
     if result.failures:
         raise typer.Exit(1)
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from trace_recorder.catalog.planning import RunOnDisk
 from trace_recorder.catalog.query import Term, parse_query
-from trace_recorder.guard import try_call
+from trace_recorder.guard import ignore_failures, try_call
 from trace_recorder.reading.own_files import is_own_file
 from trace_recorder.retention.retention_rules import RetentionRule, RetentionRules
 from trace_recorder.retention.stored_runs import RunReader, RunReading, StoredRun
@@ -92,15 +92,21 @@ class ExaminedRuns:
             rules = None
             if names is None or journal_name(run.files.name) in names:
                 rules = self._rules.of(Path(real_directory(str(run.files.place))))
-            try_call(self._examine, partial(self.failures.__setitem__, run.files.path), reader, run, rules)
+            if rules is None:
+                with ignore_failures:  # a run beside the given ones that cannot be read is not the question
+                    self._read(reader, run)
+            else:
+                try_call(self._examine, partial(self.failures.__setitem__, run.files.path), reader, run, rules)
 
-    def _examine(self, reader: RunReader, run: RunOnDisk, rules: Sequence[RetentionRule] | None) -> None:
-        """Examine a run. `rules` are those of its directory, or None if the run is not selected."""
+    def _read(self, reader: RunReader, run: RunOnDisk) -> StoredRun | None:
         stored = reader.read(run)
         if stored is not None:
             self.runs.append(stored)
-        if rules is None:
-            return
+        return stored
+
+    def _examine(self, reader: RunReader, run: RunOnDisk, rules: Sequence[RetentionRule]) -> None:
+        """Examine a selected run. `rules` are those of its directory."""
+        stored = self._read(reader, run)
         if stored is None:
             self.staying.append(StayingRun(run.files.path, "foreign", "it is not a run of this package"))
             return

@@ -73,12 +73,13 @@ def prune(  # noqa: PLR0913 - one for each option of the command
     elsewhere = None
     if index is not None:
         elsewhere = Path(index)
+        elsewhere.stat()  # a wrong path would leave the texts in the index
     examined = ExaminedRuns(Criteria.of(where or "", keep, elsewhere))
     places = RunPlaces.of([Path(path) for path in paths])
     for directory, names in places.roots():
         examined.add(directory, names)
     chosen, unneeded = choose(examined, max_size)
-    found = [path for directory in places.whole for path in tables_below(directory)]
+    below = [path for directory in places.whole for path in tables_below(directory)]
     pruning = Pruning(
         runs=[*chosen.runs],
         staying=[*examined.staying, *chosen.staying],
@@ -86,7 +87,7 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         unmatched=examined.unmatched,
         unneeded=unneeded,
         size_before=examined.size,
-        tables=[*dict.fromkeys((*map(Path, tables), *found))],
+        tables=[*dict.fromkeys((*map(Path, tables), *below))],
         is_done=yes,
     )
     if yes and pruning.runs:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from trace_recorder.catalog.index import RunIndex
@@ -42,19 +42,19 @@ def remove_runs(
     """
     in_tables = {RunInTables(run.trajectory_id, journal_name(run.path.name)) for run in runs}
     for directory in tables:
-        removed_rows.remove_runs(directory, in_tables)
+        removed_rows.remove_rows(directory, in_tables)
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     journals = {real_journal(run.path, real_directory) for run in runs}
     for index in indexes:
         index.forget(journals)
     failures: dict[Path, Exception] = {}
     for run in runs:
-        try_call(_remove_files, lambda error, path=run.path: failures.update({path: error}), run)
+        try_call(_remove_files, partial(failures.__setitem__, run.path), run)
     for place in {run.path.parent for run in runs}:
         with suppress(OSError):  # the files are gone; only a loss of power could bring them back
             sync_directory(place)
     for index in indexes:  # an indexer may have read a run before its files were gone
-        try_call(index.forget, lambda error, path=index.path: failures.update({path: error}))
+        try_call(index.forget, partial(failures.__setitem__, index.path))
     return failures
 
 

@@ -36,19 +36,19 @@ def tables_below(directory: Path) -> list[Path]:
 
     A directory is found by the names of its files, which may be files of another program.
     """
-    found = {}
+    directories: dict[Path, None] = {}
     for place, below, names in os.walk(directory):
         below[:] = [name for name in below if not name.startswith(".")]
         if Path(place).name in TABLES and any(_is_part(name) for name in names):
-            found[Path(place).parent] = None
-    return [*found]
+            directories[Path(place).parent] = None
+    return [*directories]
 
 
 def _is_part(name: str) -> bool:
     return name.removeprefix(".").startswith("part-") and ".parquet" in name
 
 
-def remove_runs(directory: Path, runs: Collection[RunInTables]) -> bool:
+def remove_rows(directory: Path, runs: Collection[RunInTables]) -> bool:
     """Remove the rows of runs from the tables in a directory. Return whether a file was changed.
 
     The files that an interrupted export left are removed too, because they may have such rows. Files that this package
@@ -88,7 +88,7 @@ def _masks(file: Any, table: TableName, runs: Collection[RunInTables]) -> Iterat
     for number in range(file.num_row_groups):
         group = file.read_row_group(number, columns=columns)
         values = (group.column(name).to_pylist() for name in columns)
-        yield [_belongs(*row, runs) for row in zip(*values, strict=True)]
+        yield [_belongs(identity, file_name, runs) for identity, file_name in zip(*values, strict=True)]
 
 
 def _belongs(trajectory_id: str | None, file: str | None, runs: Collection[RunInTables]) -> bool:
