@@ -53,9 +53,10 @@ def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
 ) -> None:
     """Delete the runs that a query or a size selects.
 
-    Without --yes, the command only prints which runs would go, and why others stay. A run goes as a whole: its .json, its .jsonl, its entry in the index, and its rows in tables below the paths. A run
-    that is being written, that a retention.toml keeps, or that another run refers to stays, and is named. docs/after.md
-    has the rules. If a run cannot be read or deleted, it is named, and the exit code is 1.
+    Without --yes, the command only prints which runs would go, and why others stay. A run goes as a whole: its .json,
+    its .jsonl, its entry in the index, and its rows in tables below the paths. A run that is being written, that a
+    retention.toml keeps, or that another run refers to stays, and is named. docs/after.md has the rules. If a run
+    cannot be read or deleted, it is named, and the exit code is 1.
     """
     from trace_recorder.retention import pruning  # noqa: PLC0415 - commands start without it
 
