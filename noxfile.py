@@ -13,6 +13,7 @@
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
+    nox -s kills                           # `prune`, killed at each system call that changes files
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
@@ -228,6 +229,14 @@ def many_runs(session: nox.Session) -> None:
     kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
     test = "tests/catalog/test_index_file.py"
     session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", test, "-k", "killed", env=kills)
+
+
+@nox.session(venv_backend="venv")
+def kills(session: nox.Session) -> None:
+    """Kill `prune` at each system call that changes files. CI tries a third of these calls."""
+    session.install("--quiet", "-e.[cli,parquet]", "httpx", "hypothesis", "pytest>=9.0")
+    every_call = {"TRACE_RECORDER_PRUNE_STEP": "1"}
+    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", "tests/retention/test_kills.py", env=every_call)
 
 
 @nox.session(venv_backend="venv")

@@ -1,6 +1,6 @@
 """`prune` is killed at system calls that change files: a run is whole or gone, and a second `prune` completes the work.
 
-`TRACE_RECORDER_PRUNE_STEP=1` tries each system call.
+`nox -s kills` tries each system call.
 """
 
 from __future__ import annotations
