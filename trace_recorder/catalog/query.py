@@ -119,7 +119,7 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
             raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
     if field == "older":
-        if _AGO.fullmatch(_unquoted(value)) is None:
+        if parse_age(_unquoted(value)) is None:
             raise QueryError(
                 f"older:{value}: an age is expected, such as 90d, 12h or 2w; until:2025-06-12 takes a date"
             )

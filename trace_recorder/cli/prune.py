@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Where = Annotated[
     str | None,
-    typer.Option("--where", metavar="QUERY", help="The runs to delete, such as 'until:90d -is:failed'."),
+    typer.Option("--where", metavar="QUERY", help="The runs to delete, such as 'older:90d -is:failed'."),
 ]
 Keep = Annotated[
     list[str] | None,

@@ -3,7 +3,7 @@
     min_age = "30d"              # every run
 
     [[keep]]
-    where = "annotation:audit"   # a query: docs/many-runs.md
+    where = "tag:audit"          # a query: docs/many-runs.md
     min_age = "365d"
 
 A file applies to the runs in its directory and below. So the files in all parent directories of a run count, and no
