@@ -15,6 +15,7 @@
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
+    nox -s kills                           # `prune`, killed at each system call that changes files
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
@@ -232,6 +233,14 @@ def many_runs(session: nox.Session) -> None:
     kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
     test = "tests/catalog/test_index_file.py"
     session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", test, "-k", "killed", env=kills)
+
+
+@nox.session(venv_backend="venv")
+def kills(session: nox.Session) -> None:
+    """Kill `prune` at each system call that changes files. CI tries a third of these calls."""
+    session.install("--quiet", "-e.[cli,parquet]", "httpx", "hypothesis", "pytest>=9.0")
+    every_call = {"TRACE_RECORDER_PRUNE_STEP": "1"}
+    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", "tests/retention/test_kills.py", env=every_call)
 
 
 @nox.session(venv_backend="venv")

@@ -97,6 +97,7 @@ READING = {
     "index": ((".",), "in the index"),
     "validate": (("run.json",), "run.json"),
     "recover": (("run.json",), "run.json"),
+    "prune": (("run.json", "--where", "There"), "run.json"),
     "score": (("run.json", "--reward", "reward.py:good"), "good"),
     "view": (("run.json", "-o", "page.html"), "wrote page.html"),
     "export": (("run.json", "-f", "echo-pairs"), '{"question": "There", "answer": "Hello"}'),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         RecorderStateError,
         RenderingError,
         ReplayMismatchError,
+        RetentionError,
         RulesError,
         StreamNotFinishedError,
         TraceRecorderError,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.matching import results_in_any_order
     from trace_recorder.rerun.replayer import Replay
     from trace_recorder.rerun.tools import ReplayedToolError
+    from trace_recorder.retention.pruning import prune
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.secret_matches import SecretMatch
     from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -103,6 +105,7 @@ __all__ = [
     "Replay",
     "ReplayMismatchError",
     "ReplayedToolError",
+    "RetentionError",
     "Reward",
     "RulesError",
     "SecretMatch",
@@ -135,6 +138,7 @@ __all__ = [
     "load_all",
     "open_index",
     "otlp",
+    "prune",
     "read_runs",
     "replay",
     "results_in_any_order",
@@ -187,6 +191,7 @@ _MODULES = {
         "RecorderStateError",
         "RenderingError",
         "ReplayMismatchError",
+        "RetentionError",
         "RulesError",
         "StreamNotFinishedError",
         "TraceRecorderError",
@@ -206,6 +211,7 @@ _MODULES = {
     "storage.redaction.redactor": ("Redactor",),
     "storage.redaction.secret_matches": ("SecretMatch",),
     "storage.redaction.text_masking": ("default_redactor",),
+    "retention.pruning": ("prune",),
     "tables.frames": (
         "to_arrow",
         "to_dataframe",

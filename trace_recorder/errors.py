@@ -12,6 +12,7 @@
     ├── QueryError                a search for runs has a term that the query language does not have
     ├── RulesError                a check has rules with mistakes, or runs that it cannot pair
     ├── PriceFileError            the file of the user's own prices cannot be read, or has no prices
+    ├── RetentionError            a file retention.toml states a rule that cannot be understood
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -75,6 +76,10 @@ class RulesError(TraceRecorderError, ValueError):
 
 class PriceFileError(TraceRecorderError, ValueError):
     """The file of prices that the environment names cannot be read, or is not a file of prices."""
+
+
+class RetentionError(TraceRecorderError, ValueError):
+    """A file retention.toml cannot be read as TOML, or states a rule that cannot be understood. Nothing is deleted."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):

@@ -336,6 +336,7 @@ def test_help_names_the_commands() -> None:
         ["sql", "Query runs with SQL."],
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
+        ["prune", "Delete the runs that a query or a size selects."],
         ["export", "Write runs in other tools' formats, or send them to a service."],
         ["import", "Convert runs of other tools into runs of this package."],
         ["score", "Score runs, and append the rewards to their journals."],

@@ -18,6 +18,7 @@ READING = {
     "grep a": 1,
     "validate": 1,
     "recover": 1,
+    "prune --max-size 0": 1,
     "export -f trl": 1,
     "score --reward rewards.py:one": 1,
     "replay -- true": 1,

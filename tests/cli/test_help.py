@@ -26,6 +26,7 @@ USAGE = {
     "skill": "",
     "validate": "[PATH...]",
     "recover": "[PATH...]",
+    "prune": "[PATH...]",
     "export": "[PATH...]",
     "import": "PATH|SERVICE...",
     "score": "[PATH...]",

@@ -29,6 +29,7 @@ OTHERS = {
     *("broken.json", "discount.py"),  # files that the run in docs/inspect.md has
     *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
     *("api_conversation_history.json", ".credentials.json", "auth.json", "config.toml"),
+    "retention.toml",
 }
 """Files that a reader has, or that other tools write, and a folder of another project."""
 FILE = re.compile(r"(?:[\w.-]+/)*[\w.-]+\.(?:py|md|json|toml)|(?:[a-z_]+/)+")

@@ -85,10 +85,18 @@ int renameat2(int one, const char *from, int other, const char *to, unsigned int
 
 def environment(directory: Path) -> dict[str, str]:
     """Return the environment of a program with the library. Skip the test if the library cannot be built."""
+    return environment_with(_SOURCE, directory / "refusing.so")
+
+
+def environment_with(source: str, library: Path) -> dict[str, str]:
+    """Build a C library, and return the environment of a program that loads it before the system's own.
+
+    Skip the test if the library cannot be built.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None or not Path("/proc/self/fd").is_dir():
         pytest.skip("no C compiler, or no /proc")
-    source, library = directory / "refusing.c", directory / "refusing.so"
-    source.write_text(_SOURCE)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, capture_output=True)
+    code = library.with_suffix(".c")
+    code.write_text(source)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, code, "-ldl"], check=True, capture_output=True)
     return {**os.environ, "LD_PRELOAD": str(library)}

@@ -10,11 +10,13 @@ runs that are still running, runs of other tools, which may consist of several f
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +34,9 @@ from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
 from trace_recorder.guard import ignore_failures
+from trace_recorder.reading.own_files import is_own_file
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.run_files import real_journal
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -47,7 +51,6 @@ class IndexTask(NamedTuple):
 
 _TICK_NS = 100_000_000
 """If a file was read within this time after a change, it may change again without a new modification time."""
-_OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
 
 
 class NotKept(Enum):
@@ -103,7 +106,7 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     began = time.time_ns()
     runs = load_each(task.path)
     run = next(runs)
-    if not _is_own(task.path):
+    if not is_own_run(task.path):
         return NotKept.FOREIGN
     values, row = values_of(run), row_of_run(run, task.path)
     if run.status in {"running", "unknown"}:
@@ -124,16 +127,10 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 
 
-def _is_own(path: Path) -> bool:
-    files = [path]
+def is_own_run(path: Path) -> bool:
+    """Return whether this package wrote a file of a run. Raises OSError."""
     journal = journal_path_for(path)
-    if journal.is_file():
-        files.insert(0, journal)
-    for file in files:
-        with file.open("rb") as opened:
-            if opened.read(32).startswith(_OWN_BEGINNINGS):
-                return True
-    return False
+    return (journal.is_file() and is_own_file(journal)) or is_own_file(path)
 
 
 def _document_agrees(path: Path, run: Trajectory) -> bool:
@@ -186,6 +183,28 @@ class RunIndex:
         """
         with index_file.writing(self.path, self.directory) as writer:
             return _Updating(writer, transaction_runs).run(self.directory, read_all)
+
+    def forget(self, journals: Collection[str] = ()) -> None:
+        """Remove runs from the index, with their texts.
+
+        `journals` has the real paths of the runs' journals. Runs whose files are gone are removed too. An index that is
+        damaged, or of another version, is emptied. Wait while another process updates the index. Raises OSError if the
+        index cannot be written.
+        """
+        real_directory = lru_cache(maxsize=1000)(os.path.realpath)
+        with index_file.writing(self.path, self.directory) as writer:
+            removed = 0
+            for known in writer.tables.files():
+                path = os.path.join(self.directory, os.fsdecode(known.name))  # noqa: PTH118 - a Path for each run is slow
+                if os.path.lexists(path) and real_journal(path, real_directory) not in journals:
+                    continue
+                writer.has_deleted_words |= writer.tables.remove(known.run)
+                removed += 1
+                if removed % _TRANSACTION_RUNS == 0:
+                    writer.commit()
+            if removed or writer.has_deleted_words or writer.is_new:
+                writer.forget_deleted_words()
+                writer.commit()
 
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.

@@ -119,7 +119,7 @@ def _field_term(field: str, value: str, *, negated: bool) -> Term:
             raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
     if field == "older":
-        if _AGO.fullmatch(_unquoted(value)) is None:
+        if parse_age(_unquoted(value)) is None:
             raise QueryError(
                 f"older:{value}: an age is expected, such as 90d, 12h or 2w; until:2025-06-12 takes a date"
             )
@@ -175,14 +175,23 @@ def number_of(text: str) -> float:
     return number
 
 
+def parse_age(text: str) -> timedelta | None:
+    """Parse an age such as "30d" or "12h". Return None for any other text."""
+    match = _AGO.fullmatch(text)
+    if match is None:
+        return None
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
 def parse_moment(text: str) -> datetime:
     """Parse a date, a time, or a duration before now such as "7d".
 
     A time without a zone is local time. Raises QueryError for any other text.
     """
     try:
-        if ago := _AGO.fullmatch(text):
-            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        age = parse_age(text)
+        if age is not None:
+            return datetime.now().astimezone() - age
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         raise QueryError(f"{text!r} is not a time such as 2025-06-12, 2025-06-12T22:05, 7d or 12h") from None

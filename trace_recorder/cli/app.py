@@ -133,6 +133,7 @@ GROUPS = {
         "recover": "recover:recover",
         "export": "export:export",
         "import": "import_command:import_",
+        "prune": "prune:prune_",
     },
 }
 """The commands as the help groups and orders them: for each, the module and the function."""

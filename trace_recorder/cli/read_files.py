@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import ignore_failures, try_call
-from trace_recorder.storage.run_files import journal_name, runs_in_directory
+from trace_recorder.storage.run_files import real_journal, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def each_once(
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
         for run in runs_at(path):
-            identity = _identity(path_of(run), real_directory)
+            identity = real_journal(path_of(run), real_directory)
             if identity not in yielded:
                 yielded.add(identity)
                 yield run
@@ -138,15 +138,6 @@ def is_directory(path: Path) -> bool:
         return path.is_dir()
     except OSError:
         return False
-
-
-def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
-    """Return the real path of a run's journal. The result is the same for the .json and the .jsonl of a run."""
-    directory, name = os.path.split(run)
-    path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
-    if os.path.islink(path):  # noqa: PTH114 - as above
-        return os.path.realpath(path)
-    return path
 
 
 def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:

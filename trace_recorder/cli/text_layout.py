@@ -87,6 +87,29 @@ def rounded_number(value: Payload) -> str:
     return f"{value:.3g}"
 
 
+_SIZE_UNITS = "KMGT"
+
+
+def size_text(count: int) -> str:
+    """Format a number of bytes in powers of 1,024, as `du -h` does: 512, 1.5K, 23M."""
+    size, unit = float(count), ""
+    for name in _SIZE_UNITS:
+        if size < 999.5:
+            break
+        size, unit = size / 1024, name
+    if unit and size < 9.95:
+        return f"{size:.1f}{unit}"
+    return f"{size:.0f}{unit}"
+
+
+def parse_size(text: str) -> int | None:
+    """Parse a number of bytes, which may end in K, M, G or T: 500M is 500 * 1,024 * 1,024. None for another text."""
+    match = re.fullmatch(rf"(\d{{1,15}}(?:\.\d+)?)([{_SIZE_UNITS}]?)", text.strip().upper())
+    if match is None:
+        return None
+    return int(float(match[1]) * 1024 ** (_SIZE_UNITS.find(match[2] or " ") + 1))
+
+
 def seconds(value: Payload) -> str:
     """Format a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min. Anything but a number is formatted as text."""
     if not isinstance(value, int | float):

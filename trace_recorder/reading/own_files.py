@@ -27,6 +27,8 @@ from trace_recorder.values.trajectory import Gap, Status, Trajectory
 
 _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
+_DOCUMENT_BEGIN = b'{\n"task": '
+"""The first bytes of every document. A document of Trae Agent begins with the same member, but is indented."""
 _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
 _LARGE_BYTES = 1024 * 1024
 """A file with more bytes than this is searched for a record before it is read as a whole."""
@@ -37,6 +39,12 @@ _NO_JOURNAL = "{} is not a journal: its first line is not a record of this packa
 
 class NotOwnError(TrajectoryFormatError):
     """A file is neither a journal nor a document. Another tool may have written it."""
+
+
+def is_own_file(path: Path) -> bool:
+    """Return whether a file begins as a journal or as a document of this package. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_BEGIN)).startswith((_BEGIN, _DOCUMENT_BEGIN))
 
 
 def load_own(path: Path) -> Trajectory:

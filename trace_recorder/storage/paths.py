@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from trace_recorder.errors import TrajectoryPathError
@@ -307,11 +308,16 @@ def make_directory(directory: Path, *, sync: bool) -> None:
 
 def _is_journal_of_run(run: str | None, journal: Path) -> bool:
     """Return whether a journal belongs to the run with this id."""
-    if run is None or not journal.is_file():
-        return False
+    return run is not None and journal.is_file() and run_of_journal(journal) == run
+
+
+def run_of_journal(journal: Path) -> str | None:
+    """Return the id of the run whose journal this is, or None if its first line does not say. Raises OSError."""
     with journal.open("rb") as file:
         first = next(read_records(file.readline()), None)
-    return isinstance(first, Record) and isinstance(first.fact, StartFact) and first.fact.trajectory_id == run
+    if isinstance(first, Record) and isinstance(first.fact, StartFact):
+        return first.fact.trajectory_id
+    return None
 
 
 _cleaned_directories: set[Path] = set()
@@ -319,28 +325,45 @@ _cleaned_directories: set[Path] = set()
 
 def temporary_path(document: Path) -> Path:
     """Return the path at which this process writes a file that will become a document or a journal."""
-    return document.with_name(f".{os.getpid()}.{_crc_of(document)}.tmp")
+    return document.with_name(f".{os.getpid()}.{crc_of_name(document)}.tmp")
 
 
-def _crc_of(document: Path) -> str:
-    return f"{crc32(os.fsencode(document.name)):08x}"
+def crc_of_name(path: Path) -> str:
+    """Return the CRC that the name of the temporary file for this path has."""
+    return f"{crc32(os.fsencode(path.name)):08x}"
 
 
 def _remove_stale_files(document: Path) -> None:
     """Remove the temporary files of ended processes from a document's directory, if not done before in this process."""
-    directory, crc = document.parent, _crc_of(document)
+    directory, crc = document.parent, crc_of_name(document)
     if directory in _cleaned_directories:
         return
     _cleaned_directories.add(directory)
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            name = _TEMPORARY_NAME.fullmatch(entry.name)
-            if name is None or _process_exists(name["pid"]):
-                continue
-            if name["crc"] != crc and time.time() - entry.stat(follow_symlinks=False).st_mtime <= _STALE_SECONDS:
+    with suppress(OSError):
+        for stale in stale_files(directory):
+            if stale.crc != crc and time.time() - stale.path.lstat().st_mtime <= _STALE_SECONDS:
                 continue
             with suppress(OSError):
-                os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
+                stale.path.unlink()
+
+
+class StaleFile(NamedTuple):
+    """A temporary file whose process has ended.
+
+    `crc` is the CRC of the name for which it was written, or None for the temporary file of a new journal.
+    """
+
+    path: Path
+    crc: str | None
+
+
+def stale_files(directory: Path) -> Iterator[StaleFile]:
+    """Yield the temporary files in a directory whose processes have ended. Raises OSError."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            name = _TEMPORARY_NAME.fullmatch(entry.name)
+            if name is not None and not _process_exists(name["pid"]):
+                yield StaleFile(directory / entry.name, name["crc"])
 
 
 def _process_exists(pid: str | None) -> bool:

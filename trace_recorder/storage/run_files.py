@@ -9,7 +9,7 @@ all find runs by these functions.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,6 +94,18 @@ def journal_name(name: str) -> str:
     if name.endswith(".jsonl"):
         return name
     return journal_path_for(Path(name)).name
+
+
+def real_journal(run: str | Path, real_directory: Callable[[str], str] = os.path.realpath) -> str:
+    """Return the real path of a run's journal. The result is the same for the .json and the .jsonl of a run.
+
+    `real_directory` returns the real path of a directory. A caller that asks for many runs may cache it.
+    """
+    directory, name = os.path.split(run)
+    path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
+    if os.path.islink(path):  # noqa: PTH114 - as above
+        return os.path.realpath(path)
+    return path
 
 
 def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:

@@ -10,6 +10,7 @@ The memory of an export does not grow with the number of runs.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -46,6 +47,8 @@ PART_BYTES = 100_000_000
 """A part is complete when one of its files has this many bytes."""
 GROUP_BYTES = 32_000_000
 """When a table has this many bytes of rows in memory, these are written as one row group."""
+_COLUMNS = b"trace_recorder.columns"
+"""The member of a file's metadata with the names, types and meanings of its columns."""
 _DIRECTORY = b"trace_recorder.directory_digest"
 """The member of a file's metadata with a digest of the working directory of the export.
 
@@ -139,11 +142,10 @@ class TableFiles:
             raise FileExistsError(
                 f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
             )
-        removed = {*_unfinished_files(directory, self._tables)}
+        remove_unfinished_files(directory, self._tables)
         if self._is_forced and not self._is_resumed:
-            removed.update(parts)
-        for path in removed:
-            path.unlink()
+            for path in parts:
+                path.unlink(missing_ok=True)
         numbers = [path.stem.removeprefix("part-") for path in part_files(directory, first)]
         self._number = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
         self._written = None
@@ -291,15 +293,29 @@ def _digest_of(directory: Path) -> bytes:
     return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()
 
 
-def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
-    """Yield the files that an interrupted export left.
+def is_ours(path: Path) -> bool:
+    """Return whether an export of this package wrote a Parquet file. Raises OSError, also if the file is damaged."""
+    try:
+        schema = import_module("pyarrow.parquet").read_schema(path)
+    except ValueError as error:  # pyarrow's ArrowInvalid
+        raise OSError(errno.EINVAL, "this Parquet file is damaged; delete it, or export again", str(path)) from error
+    return _COLUMNS in (schema.metadata or {})
 
-    These are temporary files, and the files of a part for which the first table has no file.
+
+def remove_unfinished_files(directory: Path, tables: Sequence[TableName]) -> bool:
+    """Remove the files that an interrupted export left. Return whether there were any.
+
+    These are temporary files, and the files of a part for which the first table has no file. The caller holds the lock
+    of the tables.
     """
     whole = {path.name for path in part_files(directory, tables[0])}
+    unfinished: set[Path] = set()
     for table in tables:
-        yield from (directory / table).glob(".part-*.tmp")
-        yield from (path for path in part_files(directory, table) if path.name not in whole)
+        unfinished.update((directory / table).glob(".part-*.tmp"))
+        unfinished.update(path for path in part_files(directory, table) if path.name not in whole)
+    for path in unfinished:
+        path.unlink()
+    return bool(unfinished)
 
 
 def _schema_of_file(table: TableName) -> pyarrow.Schema:
@@ -309,5 +325,5 @@ def _schema_of_file(table: TableName) -> pyarrow.Schema:
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}
         for column, field in zip(TABLES[table], schema, strict=True)
     ]
-    about = {b"trace_recorder.columns": json.dumps(columns).encode(), _DIRECTORY: _digest_of(Path.cwd())}
+    about = {_COLUMNS: json.dumps(columns).encode(), _DIRECTORY: _digest_of(Path.cwd())}
     return schema.with_metadata({**schema.metadata, **about})

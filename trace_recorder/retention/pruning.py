@@ -1,0 +1,100 @@
+"""Deletes runs by a query, by the size of a directory, or both, if a person orders it. Nothing is deleted by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_recorder.catalog.index import RunIndex
+from trace_recorder.retention.choice import Criteria, ExaminedRuns, StayingRun, choose
+from trace_recorder.retention.removal import indexes_above, remove_runs
+from trace_recorder.retention.stored_runs import RunPlaces, StoredRun
+from trace_recorder.tables.removed_rows import tables_below
+
+
+@dataclass(slots=True)
+class Pruning:
+    """The runs that `prune` deletes, and those that stay.
+
+    `runs` go, the oldest first. `staying` are selected, and stay for a reason. `failures` has why a run could not be
+    read or deleted, or why an index could not be written. `unmatched` counts the runs that the query does not select.
+    `unneeded` counts the selected runs that stay because the runs fit into `max_size` without their deletion.
+    `size_before` is the size of all runs at the paths, in bytes. `tables` are the directories of tables that are
+    searched for rows of the runs. `is_done` is False if `prune` was called without `yes`.
+    """
+
+    runs: list[StoredRun]
+    staying: list[StayingRun]
+    failures: dict[Path, Exception]
+    unmatched: int
+    unneeded: int
+    size_before: int
+    tables: list[Path]
+    is_done: bool = False
+
+    @property
+    def size(self) -> int:
+        """The size of the runs that go, in bytes."""
+        return sum(run.size for run in self.runs)
+
+
+def prune(  # noqa: PLR0913 - one for each option of the command
+    *paths: str | Path,
+    where: str | None = None,
+    keep: Iterable[str] = (),
+    max_size: int | None = None,
+    index: str | Path | None = None,
+    tables: Iterable[str | Path] = (),
+    yes: bool = False,
+) -> Pruning:
+    """Choose runs, and delete them if `yes` is True. Without `yes`, no file is changed.
+
+    `paths` are directories, or files of runs. The query `where` (docs/many-runs.md) selects runs. No run that a query
+    in `keep` matches is deleted. With `max_size`, in bytes, the oldest selected runs go until the runs at `paths` fit.
+    A run goes as a whole: document, journal, temporary files, its entries in the indexes of its directory and of all
+    parent directories, and its rows in tables in and below `paths`. `index` is an index elsewhere, and `tables` are
+    directories of tables elsewhere. docs/after.md says which runs stay.
+
+    Raises ValueError if both `where` and `max_size` are missing, QueryError, RetentionError, MissingExtraError if there
+    are tables and pyarrow is not installed, and OSError if a path cannot be read, or if the tables or the index cannot
+    be written. After an exception, all runs are still there.
+
+    Examples:
+        >>> plan = prune("trajectories", where="until:2020-01-01")
+        >>> plan.runs, plan.is_done
+        ([], False)
+    """
+    if not paths:
+        raise ValueError("prune needs the path of a directory or of a run")
+    if where is None and max_size is None:
+        raise ValueError("prune needs a query (where), a size (max_size), or both")
+    elsewhere = None
+    if index is not None:
+        elsewhere = Path(index)
+        elsewhere.stat()  # a wrong path would leave the texts in the index
+    examined = ExaminedRuns(Criteria.of(where or "", keep, elsewhere))
+    places = RunPlaces.of([Path(path) for path in paths])
+    for directory, names in places.roots():
+        examined.add(directory, names)
+    chosen, unneeded = choose(examined, max_size)
+    below = [path for directory in places.whole for path in tables_below(directory)]
+    pruning = Pruning(
+        runs=[*chosen.runs],
+        staying=[*examined.staying, *chosen.staying],
+        failures=examined.failures,
+        unmatched=examined.unmatched,
+        unneeded=unneeded,
+        size_before=examined.size,
+        tables=[*dict.fromkeys((*map(Path, tables), *below))],
+        is_done=yes,
+    )
+    if yes and pruning.runs:
+        indexes = indexes_above({Path(os.path.realpath(run.path.parent)) for run in pruning.runs})
+        if elsewhere is not None:
+            indexes += [RunIndex(directory, elsewhere) for directory in places.whole]
+        failures = remove_runs(pruning.runs, indexes, pruning.tables)
+        pruning.runs = [run for run in pruning.runs if run.path not in failures]
+        pruning.failures |= failures
+    return pruning
