@@ -13,10 +13,10 @@ from xml.etree import ElementTree as ET
 
 from trace_recorder.cli.diff import comparison_lines
 from trace_recorder.cli.read_files import UnreadableError, read_run
-from trace_recorder.cli.text_layout import escape_control_characters, in_one_line, pluralize
 from trace_recorder.figures.comparison.trajectory_diff import diff
 from trace_recorder.figures.gate.gate import GateVerdict, RunVerdict, TaskVerdict
 from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.values.control_characters import escape_control_characters
 
 MAX_RUNS = 10
 """A summary has the differences of at most this many runs, and the diff of each."""

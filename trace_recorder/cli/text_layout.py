@@ -7,6 +7,7 @@ as markup. The package's own words are ASCII, so that they can be read in any lo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
