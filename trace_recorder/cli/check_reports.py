@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 from trace_recorder.cli.diff import comparison_lines
 from trace_recorder.cli.read_files import UnreadableError, read_run
+from trace_recorder.cli.text_layout import in_one_line, pluralize
 from trace_recorder.figures.comparison.trajectory_diff import diff
 from trace_recorder.figures.gate.gate import GateVerdict, RunVerdict, TaskVerdict
 from trace_recorder.storage.atomic_write import replace_file
