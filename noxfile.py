@@ -240,7 +240,7 @@ def kills(session: nox.Session) -> None:
     """Kill `prune` at each system call that changes files. CI tries a third of these calls."""
     session.install("--quiet", "-e.[cli,parquet]", "httpx", "hypothesis", "pytest>=9.0")
     every_call = {"TRACE_RECORDER_PRUNE_STEP": "1"}
-    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", "tests/retention/test_kills.py", env=every_call)
+    session.run("pytest", "-o", "faulthandler_timeout=0", "tests/retention/test_kills.py", env=every_call)
 
 
 @nox.session(venv_backend="venv")
