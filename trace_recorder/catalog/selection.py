@@ -41,7 +41,12 @@ class Selection:
         If the order is "cost", the rows must have the costs of all calls. Runs with an equal or an unknown sort key are
         in the order of time. Runs with an unknown sort key come last, even if the order is reversed.
         """
-        by_time = sorted(runs, key=lambda run: _start_key(row_of(run)), reverse=self.reverse)
+
+        def start_key(run: T) -> tuple[str, str]:
+            row = row_of(run)
+            return str(row.start_time or ""), row.path
+
+        by_time = sorted(runs, key=start_key, reverse=self.reverse)
         if self.sort in {None, "time"}:
             return by_time[: self.limit]
         known, unknown = [], []
@@ -56,10 +61,6 @@ class Selection:
 
 
 ALL_RUNS = Selection()
-
-
-def _start_key(row: Row) -> tuple[str, str]:
-    return str(row.start_time or ""), row.path
 
 
 def _figure(row: Row, sort: Sort | None) -> float | None:

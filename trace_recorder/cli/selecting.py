@@ -192,18 +192,14 @@ def selection_of(  # noqa: PLR0913 - one argument for each option
     if statuses:
         selected.append(Term("status", ",".join(str(term.value) for term in statuses)))
     if meta:
-        _refuse_two_values(meta)
+        values = {term.value: term.text for term in meta}
+        for term in meta:
+            if values[term.value] != term.text:
+                raise typer.BadParameter(f"no run has two values of {term.value}; give it one", param_hint="--meta")
         selected += meta
     if sort is not None:
         check_names([sort], SORTS, "--sort")
     return Selection(tuple(selected), cast(Sort | None, sort), reverse, limit)
-
-
-def _refuse_two_values(meta: Sequence[Term]) -> None:
-    values = {term.value: term.text for term in meta}
-    for term in meta:
-        if values[term.value] != term.text:
-            raise typer.BadParameter(f"no run has two values of {term.value}; give it one", param_hint="--meta")
 
 
 # ── the selected runs ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -321,17 +317,13 @@ def select_runs(  # noqa: PLR0913 - each has a default
             warn(file.reason)
         planned = PlannedRuns([run.planned for run in rows.runs], rows.count, len(rows.unread_files))
     if not planned.count:
-        _fail_without_runs(paths, recursive=recursive)
+        reason = no_runs_message(paths)
+        if not recursive and next(find_runs(paths), None) is not None:
+            reason += ": add --recursive to include the runs in directories below"
+        fail(reason)
     if not planned.candidates:
         fail("no run matches")
     return planned
-
-
-def _fail_without_runs(paths: Sequence[Path], *, recursive: bool) -> None:
-    reason = no_runs_message(paths)
-    if not recursive and next(find_runs(paths), None) is not None:
-        reason += ": add --recursive to include the runs in directories below"
-    fail(reason)
 
 
 _RowAndCosts = tuple[Row, bool]

@@ -138,6 +138,7 @@ def _day_of(timestamp: str | None) -> str | None:
 
 
 def _metadata_of(metadata: Payload) -> dict[str, str]:
+    """Return the metadata that have a name, with their names as texts."""
     if not isinstance(metadata, dict):
         return {}
     names = {_text_of(key): name_of_value(value) for key, value in metadata.items()}

@@ -13,7 +13,7 @@ from trace_recorder.catalog.query import parse_query
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.figures.stats import Stats
 from trace_recorder.mcp_server.answers import Cutter, Json, fitting
-from trace_recorder.mcp_server.served_runs import RunReader, ServedRuns, WorkTime, identity_of
+from trace_recorder.mcp_server.served_runs import MatchingRunReader, ServedRuns, WorkTime, identity_of
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.viewer.parameters import BadRequestError, ListRequest, SortColumn
@@ -121,7 +121,7 @@ class RunStats(ToolArguments, frozen=True, kw_only=True):
 def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
     """Return sums over the runs that match a query."""
     terms = parse_query(arguments.query)
-    stats, reader, unread = Stats(), RunReader(terms), 0
+    stats, reader, unread = Stats(), MatchingRunReader(terms), 0
     for candidate in runs.found(terms, ["stats"]):
         if candidate.kept:
             stats.merge(Stats.from_text(candidate.kept["stats"]))
@@ -137,7 +137,7 @@ def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
     return answer | figures
 
 
-def failures_of(reader: RunReader) -> Json:
+def failures_of(reader: MatchingRunReader) -> Json:
     """Return how many runs cannot be read, and some of them with the reasons."""
     if not reader.failures:
         return {}

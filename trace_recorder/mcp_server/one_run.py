@@ -8,7 +8,7 @@ The values of a run form one document, in which each value has a JSON pointer: `
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from msgspec import Meta
@@ -222,7 +222,8 @@ def _prompt(answers: RunAnswers, prompt: Mapping[str, Payload], cutter: Cutter) 
     if not prompt["known"]:
         return {"known": False}
     repeated = {*prompt["answers"]}
-    numbers = [number for number in _numbers_in(prompt["changes"]) if number not in repeated]
+    inserted = [span for change in prompt["changes"] for span in change[2]]
+    numbers = [number for first, last in inserted for number in range(first, last + 1) if number not in repeated]
     shown: Json = {"messages": prompt["count"], "characters": prompt["characters"], "relation": prompt["relation"]}
     if prompt["base"] is not None:
         shown["continues"] = answers.trajectory.llm_interactions[prompt["base"] - 1].interaction_id
@@ -239,12 +240,6 @@ def _prompt(answers: RunAnswers, prompt: Mapping[str, Payload], cutter: Cutter) 
         shown["not_shown"] = f"{len(numbers) - len(new)} new messages: read_value returns them by their pointers"
         shown["pointers"] = [f"/messages/{number}" for number in numbers[len(new) :][:MAX_TOOLS]]
     return shown
-
-
-def _numbers_in(changes: Iterable[Payload]) -> Iterator[int]:
-    for _, _, inserted in changes:
-        for first, last in inserted:
-            yield from range(first, last + 1)
 
 
 class ReadValue(ToolArguments, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from msgspec import Meta
 from trace_recorder.catalog.query import parse_query
 from trace_recorder.mcp_server.answers import Cutter, Json
 from trace_recorder.mcp_server.listing import INDEX_ADVICE, failures_of
-from trace_recorder.mcp_server.served_runs import RunReader, ServedRuns, WorkTime
+from trace_recorder.mcp_server.served_runs import MatchingRunReader, ServedRuns, WorkTime
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.parquet import Batches, batches_of, part_files
@@ -48,7 +48,7 @@ class RunSql(ToolArguments, frozen=True, kw_only=True):
 def run_sql(runs: ServedRuns, arguments: RunSql, time: WorkTime) -> Json:
     """Return rows of a query's result."""
     duckdb = load_duckdb()
-    reader = RunReader(parse_query(arguments.query))
+    reader = MatchingRunReader(parse_query(arguments.query))
     try:
         statements = duckdb.extract_statements(arguments.sql)
         if len(statements) != 1 or statements[0].type.name != "SELECT":
@@ -73,7 +73,9 @@ def run_sql(runs: ServedRuns, arguments: RunSql, time: WorkTime) -> Json:
     return answer
 
 
-def _result(runs: ServedRuns, arguments: RunSql, reader: RunReader, time: WorkTime) -> AbstractContextManager[Any]:
+def _result(
+    runs: ServedRuns, arguments: RunSql, reader: MatchingRunReader, time: WorkTime
+) -> AbstractContextManager[Any]:
     """Return the result of the query, on exported tables if the directory has them."""
     limits = SqlLimits(SQL_SECONDS, TEMPORARY_BYTES)
     if is_export(runs.directory):

@@ -16,7 +16,7 @@ from trace_recorder.catalog.query import Term, parse_query
 from trace_recorder.catalog.searched_values import PLACES, SearchPlace
 from trace_recorder.mcp_server.answers import Json, fitting
 from trace_recorder.mcp_server.listing import INDEX_ADVICE, failures_of
-from trace_recorder.mcp_server.served_runs import FoundRun, RunReader, ServedRuns, WorkTime
+from trace_recorder.mcp_server.served_runs import FoundRun, MatchingRunReader, ServedRuns, WorkTime
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.trajectory import Trajectory
@@ -77,7 +77,7 @@ class _TextSearch:
 
     def __init__(self, expression: re.Pattern[str], places: set[SearchPlace], time: WorkTime) -> None:
         self.stopped_at: str | None = None
-        self.reader = RunReader(())
+        self.reader = MatchingRunReader(())
         self._expression = expression
         self._places = places
         self._time = time
@@ -98,7 +98,7 @@ class _TextSearch:
     def in_runs(self, runs: ServedRuns, arguments: SearchTexts) -> Iterator[MatchingLine]:
         """Yield the matches in the runs that match the query, from the run of the cursor on."""
         terms = parse_query(arguments.query)
-        self.reader = RunReader(terms)
+        self.reader = MatchingRunReader(terms)
         if not arguments.ignore_case:
             terms += (Term("text", arguments.text),)  # an index knows which runs have the text
         waiting = runs.found(terms)

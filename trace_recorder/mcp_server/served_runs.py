@@ -72,17 +72,14 @@ class ServedRuns:
 
     def opened(self, identity: str) -> OpenRun:
         """Return a run in its present state. Raises NotFoundError, OSError, and the exceptions of `load`."""
-        name = self._name(identity)
+        name = identity
+        if identity.startswith(_DIGEST):
+            names = (name for name, _ in self._files.states() if identity_of(name) == identity)
+            name = next(names, identity)
         path = self.list.path_of(name)
         if path is None:
             raise NotFoundError(f"there is no run {identity!r}: list_runs returns the ids of the runs")
         return self._open.open(path, name)
-
-    def _name(self, identity: str) -> str:
-        """Return the name of the run with this id. An id that no run has is returned as it is."""
-        if not identity.startswith(_DIGEST):
-            return identity
-        return next((name for name, _ in self._files.states() if identity_of(name) == identity), identity)
 
     def found(self, terms: tuple[Term, ...], parts: Sequence[KeptPart] = ()) -> Iterator[FoundRun]:
         """Yield the runs that may match all terms. A run with kept parts matches. Any other run has to be read."""
@@ -94,7 +91,7 @@ class ServedRuns:
                 yield FoundRun(identity_of(name), path, run.kept)
 
 
-class RunReader:
+class MatchingRunReader:
     """Reads the runs that match the terms of a query, one after another.
 
     `failures` has the runs that cannot be read, and why.
@@ -107,16 +104,17 @@ class RunReader:
 
     def read(self, run: FoundRun) -> Trajectory | None:
         """Return a run, or None if it does not match, or cannot be read."""
-        return try_call(self._read, lambda error: self._note(run, error), run)
+
+        def note(error: Exception) -> None:
+            self.failures[run.identity] = why_unreadable(run.path, error)
+
+        return try_call(self._read, note, run)
 
     def _read(self, run: FoundRun) -> Trajectory | None:
         trajectory = load(run.path)
         if self._matches(trajectory):
             return trajectory
         return None
-
-    def _note(self, run: FoundRun, error: Exception) -> None:
-        self.failures[run.identity] = why_unreadable(run.path, error)
 
 
 _DIGEST = "~"

@@ -128,19 +128,14 @@ class ExaminedRuns:
         for query, terms in self.criteria.kept.items():
             if matches(terms):
                 return StayingRun(run.path, "kept", f"it matches {query!r}")
-        age = None
+        age, age_text = None, "it has no time"
         if run.moment is not None:
             age = self._now - run.moment
+            age_text = f"it ended {age / _SECONDS_A_DAY:.1f} days ago"
         for rule in rules:
             if (age is None or age < rule.min_age.total_seconds()) and matches(rule.terms):
-                return StayingRun(run.path, "young", f"{_age_text(age)}, and {rule}")
+                return StayingRun(run.path, "young", f"{age_text}, and {rule}")
         return None
-
-
-def _age_text(age: float | None) -> str:
-    if age is None:
-        return "it has no time"
-    return f"it ended {age / _SECONDS_A_DAY:.1f} days ago"
 
 
 def _held(run: StoredRun) -> StayingRun | None:

@@ -244,7 +244,9 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
     _remove_stale_files(document)
     if own:
         _check_own_files(document, journal_path_for(document))
-    if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
+    journal = journal_path_for(document)
+    is_of_parent = parent is not None and journal.is_file() and run_of_journal(journal) == parent
+    if own and not child and not is_of_parent:
         moved = _move_aside(document)
         if moved is not None:
             message = "%s belonged to an earlier run, and was renamed to %s"
@@ -304,11 +306,6 @@ def make_directory(directory: Path, *, sync: bool) -> None:
     if sync:
         for made in missing:
             sync_directory(made.parent)
-
-
-def _is_journal_of_run(run: str | None, journal: Path) -> bool:
-    """Return whether a journal belongs to the run with this id."""
-    return run is not None and journal.is_file() and run_of_journal(journal) == run
 
 
 def run_of_journal(journal: Path) -> str | None:

@@ -10,8 +10,9 @@ Row groups are copied one by one, so the memory does not grow with the size of a
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,9 @@ from trace_recorder.storage.run_files import journal_name
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import load_pyarrow
 from trace_recorder.tables.parquet import FORMS, is_ours, part_files, remove_unfinished_files
+
+_PART_NAME = re.compile(r"\.?part-.*\.parquet")
+"""Matches the name of a part of a table, and of its temporary file."""
 
 
 class RunInTables(NamedTuple):
@@ -39,13 +43,9 @@ def tables_below(directory: Path) -> list[Path]:
     directories: dict[Path, None] = {}
     for place, below, names in os.walk(directory):
         below[:] = [name for name in below if not name.startswith(".")]
-        if Path(place).name in TABLES and any(_is_part(name) for name in names):
+        if Path(place).name in TABLES and any(map(_PART_NAME.match, names)):
             directories[Path(place).parent] = None
     return [*directories]
-
-
-def _is_part(name: str) -> bool:
-    return name.removeprefix(".").startswith("part-") and ".parquet" in name
 
 
 def remove_rows(directory: Path, runs: Collection[RunInTables]) -> bool:
@@ -59,7 +59,8 @@ def remove_rows(directory: Path, runs: Collection[RunInTables]) -> bool:
     is_changed = False
     for tables in FORMS.values():
         locked = directory / tables[0]
-        if not locked.is_dir() or not all(map(is_ours, _all_parts(directory, tables))):
+        parts = [path for table in tables for path in part_files(directory, table)]
+        if not locked.is_dir() or not all(map(is_ours, parts)):
             continue
         with directory_lock(locked) as is_held:
             if is_held is False:
@@ -70,10 +71,6 @@ def remove_rows(directory: Path, runs: Collection[RunInTables]) -> bool:
                     _rewrite([directory / table / part.name for table in reversed(tables)], runs)
                     is_changed = True
     return is_changed
-
-
-def _all_parts(directory: Path, tables: Iterable[TableName]) -> list[Path]:
-    return [path for table in tables for path in part_files(directory, table)]
 
 
 def _open(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -119,7 +116,7 @@ def _rewrite(paths: list[Path], runs: Collection[RunInTables]) -> None:
 
 def _copy(path: Path, runs: Collection[RunInTables]) -> Path:
     """Write a file without the rows of the runs under a temporary name, and return its path."""
-    file, table = _open(path), _table_of(path)
+    file, table = _open(path), next(table for table in TABLES if table == path.parent.name)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with (
@@ -133,7 +130,3 @@ def _copy(path: Path, runs: Collection[RunInTables]) -> Path:
         Path(temporary).unlink()
         raise
     return Path(temporary)
-
-
-def _table_of(path: Path) -> TableName:
-    return next(table for table in TABLES if table == path.parent.name)

@@ -44,7 +44,7 @@ class KeptMeasures:
             path = path_of(name)
             text = None
             if path is not None:
-                text = _measures_in(path)
+                text = try_call(lambda: measures_of(load(path)).to_text(), lambda _: None)  # noqa: B023 - called at once
             self._texts[name] = state, text
         for name in self._texts.keys() - runs.keys():
             del self._texts[name]
@@ -62,10 +62,6 @@ class KeptMeasures:
             else:
                 groups.add(measures_from(kept[1]))
         return unreadable
-
-
-def _measures_in(path: Path) -> str | None:
-    return try_call(lambda: measures_of(load(path)).to_text(), lambda _: None)
 
 
 def groups_json(comparison: GroupComparison) -> Json:

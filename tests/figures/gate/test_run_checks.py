@@ -18,9 +18,9 @@ from trace_recorder.figures.gate.rules import ErrorRules, FigureLimits, Limit, P
 from trace_recorder.figures.gate.run_checks import (
     check_failures,
     check_limits,
+    check_models,
+    check_prompts,
     check_result,
-    compare_models,
-    compare_prompts,
 )
 from trace_recorder.values.llm_interaction import ErrorInfo
 
@@ -120,8 +120,8 @@ def test_models_are_compared(tmp_path: Path) -> None:
     golden = checked(recorded_run(tmp_path / "a.json", [answer("1"), answer("2")], model="small"))
     live = checked(recorded_run(tmp_path / "b.json", [answer("1"), answer("2")], model="large"))
 
-    assert texts(compare_models(golden, golden)) == []
-    assert texts(compare_models(golden, live)) == ["models: step 1: large, and small in the golden run"]
+    assert texts(check_models(golden, golden)) == []
+    assert texts(check_models(golden, live)) == ["models: step 1: large, and small in the golden run"]
 
 
 def asking(path: Path, *prompts: Sequence[Any], turns: int = 1) -> CheckedRun:
@@ -170,7 +170,7 @@ def test_prompts_are_compared(
     """Changed, missing and new messages of the agent are shown."""
     golden, live = asking(tmp_path / "a.json", before), asking(tmp_path / "b.json", now)
 
-    assert texts(compare_prompts(golden, live, comparison)) == expected
+    assert texts(check_prompts(golden, live, comparison)) == expected
 
 
 def test_more_turns_are_no_change_of_a_prompt(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_more_turns_are_no_change_of_a_prompt(tmp_path: Path) -> None:
     golden = asking(tmp_path / "a.json", [SYSTEM, QUESTION], turns=1)
     live = asking(tmp_path / "b.json", [SYSTEM, QUESTION], turns=4)
 
-    assert texts(compare_prompts(golden, live, "all")) == []
-    assert texts(compare_prompts(live, golden, "all")) == []
+    assert texts(check_prompts(golden, live, "all")) == []
+    assert texts(check_prompts(live, golden, "all")) == []
 
 
 def test_calls_at_once_may_come_in_any_order(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_tools_and_parameters_are_parts_of_the_prompt(tmp_path: Path) -> None:
         writing.journal.close()
         runs.append(checked(tmp_path / f"{name}.jsonl"))
 
-    assert texts(compare_prompts(*runs, "all")) == [
+    assert texts(check_prompts(*runs, "all")) == [
         "prompts: step 1: tools[0].function.description: Look[- around-]{+ twice+}.",
         "prompts: step 1: parameters.temperature: 1, and 0 in the golden run",
     ]

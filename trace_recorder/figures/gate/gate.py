@@ -18,9 +18,9 @@ from trace_recorder.figures.gate.rules import Pairing, Passing, Rules
 from trace_recorder.figures.gate.run_checks import (
     check_failures,
     check_limits,
+    check_models,
+    check_prompts,
     check_result,
-    compare_models,
-    compare_prompts,
 )
 from trace_recorder.figures.gate.tool_checks import (
     check_arguments,
@@ -47,8 +47,8 @@ def violations_of(golden: CheckedRun, live: CheckedRun, rules: Rules) -> list[Ru
         violations += check_arguments(live, rule, golden)
     violations += check_failures(live, rules.errors, golden)
     if rules.models:
-        violations += compare_models(golden, live)
-    violations += compare_prompts(golden, live, rules.prompts)
+        violations += check_models(golden, live)
+    violations += check_prompts(golden, live, rules.prompts)
     violations += check_limits(live, rules.limits, golden)
     violations += check_result(live, rules.result, golden)
     return violations

@@ -80,7 +80,11 @@ class _RulesReader:
         for key, value in table.items():
             name = ".".join(filter(None, [place, key]))
             if key not in readers:
-                self.mistakes.append(f"{name} is not a rule; {_advice(key, readers)}")
+                advice = f"there are {', '.join(readers)}"
+                close = get_close_matches(key, readers, n=1)
+                if close:
+                    advice = f"did you mean {close[0]}?"
+                self.mistakes.append(f"{name} is not a rule; {advice}")
                 continue
             try:
                 values[key] = readers[key](value)
@@ -102,13 +106,6 @@ class _RulesReader:
         if "equals" in values:
             values["one_of"] = (values.pop("equals"),)
         return ArgumentRule(**values)
-
-
-def _advice(key: str, readers: Mapping[str, Reader]) -> str:
-    close = get_close_matches(key, readers, n=1)
-    if close:
-        return f"did you mean {close[0]}?"
-    return f"there are {', '.join(readers)}"
 
 
 # ── readers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -85,7 +85,7 @@ def _number(value: float) -> str:
 # ── models and prompts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def compare_models(golden: CheckedRun, live: CheckedRun) -> Iterator[RuleViolation]:
+def check_models(golden: CheckedRun, live: CheckedRun) -> Iterator[RuleViolation]:
     """Yield for each agent the models that only one of two runs asked."""
     for name in dict.fromkeys([*golden.models, *live.models]):
         before, after = golden.models.get(name, {}), live.models.get(name, {})
@@ -100,7 +100,7 @@ def _names(models: dict[str, int | None]) -> str:
     return ", ".join(models) or "no model"
 
 
-def compare_prompts(golden: CheckedRun, live: CheckedRun, comparison: PromptComparison) -> Iterator[RuleViolation]:
+def check_prompts(golden: CheckedRun, live: CheckedRun, comparison: PromptComparison) -> Iterator[RuleViolation]:
     """Yield where the agent's own part of the prompts differs from the good run.
 
     The parts are compared as sets, so their order, and how often the agent repeats one, make no difference.
