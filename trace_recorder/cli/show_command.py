@@ -86,8 +86,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     _check_turn_options(parser, step, turns=turns)
     _check_step_options(step, errors=errors, raw=raw, whole=turns or (as_json and not brief))
-    if brief and (raw or turns):
-        raise typer.BadParameter("it cannot be combined with --turns or --raw", param_hint="--brief")
+    _check_brief_options(brief=brief, raw=raw, turns=turns)
     ranges = () if step is None else step_ranges(step)
     chosen = _ChosenSteps(ranges, errors=errors)
 
@@ -159,6 +158,14 @@ def _check_step_options(step: str | None, *, errors: bool, raw: bool, whole: boo
         raise typer.BadParameter("it selects the steps itself", param_hint="--errors")
     if errors and whole:
         raise typer.BadParameter("it cannot be combined with --turns or --json", param_hint="--errors")
+
+
+def _check_brief_options(*, brief: bool, raw: bool, turns: bool) -> None:
+    if not brief:
+        return
+    for option, is_given in (("--raw", raw), ("--turns", turns)):
+        if is_given:
+            raise typer.BadParameter(f"it cannot be combined with {option}", param_hint="--brief")
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
