@@ -319,34 +319,6 @@ def test_version_prints_the_name_and_the_version() -> None:
     assert invoke("--version").startswith("trace-recorder ")
 
 
-def test_help_names_the_commands() -> None:
-    """`--help` lists each command with its first sentence."""
-    commands = [line.split(maxsplit=1) for line in invoke("--help").partition("Commands:\n")[2].splitlines()]
-
-    assert commands == [
-        ["list", "List the runs in a directory."],
-        ["show", "Show runs, step by step."],
-        ["tail", "Follow runs while their agents work."],
-        ["view", "Look at runs in the browser."],
-        ["stats", "Count calls, tokens, costs, tools and failures over runs."],
-        ["diff", "Compare two runs: where they first differ, and what each cost."],
-        ["grep", "Search the prompts, answers and tools of runs."],
-        ["find", "Search runs by their facts and their texts."],
-        ["index", "Make the index of a directory of runs, or bring it up to date."],
-        ["sql", "Query runs with SQL."],
-        ["validate", "Check that files are complete and consistent."],
-        ["recover", "Rebuild the .json of runs from their journals."],
-        ["prune", "Delete the runs that a query or a size selects."],
-        ["export", "Write runs in other tools' formats, or send them to a service."],
-        ["import", "Convert runs of other tools into runs of this package."],
-        ["score", "Score runs, and append the rewards to their journals."],
-        ["run", "Run a command, and record the LLM calls of its Python processes."],
-        ["proxy", "Record the LLM calls of any program through a proxy."],
-        ["replay", "Run a command whose LLM calls are answered from a recorded run."],
-        ["fork", "Repeat a run up to a call, and send that call and later calls."],
-        ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a recorded run."],
-    ]
-
 
 def test_main_exits_as_its_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The package's entry point reads the program's arguments, and exits with the code of the command."""

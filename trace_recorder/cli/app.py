@@ -120,8 +120,6 @@ GROUPS = {
         "find": "find:find",
         "index": "find:index",
         "sql": "sql_command:sql",
-        "mcp": "mcp_command:mcp",
-        "skill": "skill:skill",
     },
     "Compare and check": {
         "diff": "diff:diff",
@@ -134,6 +132,10 @@ GROUPS = {
         "export": "export:export",
         "import": "import_command:import_",
         "prune": "prune:prune_",
+    },
+    "For coding agents": {
+        "mcp": "mcp_command:mcp",
+        "skill": "skill:skill",
     },
 }
 """The commands as the help groups and orders them: for each, the module and the function."""
