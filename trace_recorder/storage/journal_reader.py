@@ -176,6 +176,14 @@ def _read_record(line: bytes, offset: int) -> Record | None:
     return None
 
 
+def data_span(line: bytes) -> tuple[int, int] | None:
+    """Return the span of the data in the line of a record. Return None if the line has not the form of our writer."""
+    head = _HEAD.match(line)
+    if head is None:
+        return None
+    return head.end(), len(line) - _CRC_LENGTH
+
+
 def json_of_line(line: bytes) -> dict[str, Payload]:
     """Parse a line as JSON. Raises ValueError or RecursionError."""
     fields: dict[str, Payload] = json.loads(line.decode("utf-8", "surrogatepass"))

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise
 from typing import NamedTuple
 
-from trace_recorder.decompression import MAX_RATIO
+from trace_recorder.decompression import MAX_RATIO, max_size
 from trace_recorder.facts import LLMStreamFact
 from trace_recorder.values.messages import Payload
 
@@ -102,6 +102,16 @@ def read_chunks(parts: Iterable[tuple[bytes, LLMStreamFact]]) -> tuple[TimedByte
             times[0] = chunks.pop()[0]
         chunks += zip(times, pieces, strict=True)
     return tuple(chunks)
+
+
+def ends_after_change(text_of_ends: str, text: bytes, changed: bytes) -> str:
+    """Return `chunk_ends` for a part whose text was changed after it was recorded, without a change of its newlines.
+
+    Raises ValueError if the ends do not fit the text.
+    """
+    ends = [*islice(_decode_ends(text_of_ends, text), len(text) + 1)]
+    new_ends = [*_positions_in_masked(text, changed, ends)]
+    return _encode_ends([changed[start:end] for start, end in zip([0, *new_ends], new_ends, strict=False)])
 
 
 def _encode_ends(texts: Sequence[bytes]) -> str:
@@ -228,3 +238,16 @@ def packed(data: bytes, level: int) -> str:
     if len(data) > MAX_RATIO * len(compressed):
         compressed = zlib.compress(data, 0)
     return base64.b64encode(compressed).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """Return the text of a part that `packed` has packed.
+
+    Raises ValueError, TypeError or zlib.error if it is not such a text, is cut off, or is too large.
+    """
+    data = base64.b64decode(text)
+    stream = zlib.decompressobj()
+    inflated = stream.decompress(data, max_size(len(data)) + 1)
+    if not stream.eof:
+        raise ValueError("a part of a stream is cut off, or too large")
+    return inflated

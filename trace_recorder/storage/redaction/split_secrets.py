@@ -285,7 +285,7 @@ def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, _P
         return
     texts: dict[int, tuple[StringPath, str]] = {}
     strings = literals = 0
-    for strings, (path, text) in enumerate(_in_steps(_strings(event, ())), 1):
+    for strings, (path, text) in enumerate(_in_steps(strings_of_event(event)), 1):
         if path and path[-1] in PIECES and text:
             texts[strings] = path, text
     pieces: list[tuple[StringPath, _Piece]] = []
@@ -307,7 +307,7 @@ def _in_steps(elements: Iterable[T]) -> Iterator[T]:
         yield element
 
 
-def _strings(value: Payload, path: StringPath) -> Iterator[tuple[StringPath, str]]:
+def strings_of_event(value: Payload, path: StringPath = ()) -> Iterator[tuple[StringPath, str]]:
     """Yield every string of an event with its path, in the order of the JSON text.
 
     For the name of a member, the path is empty.
@@ -319,11 +319,11 @@ def _strings(value: Payload, path: StringPath) -> Iterator[tuple[StringPath, str
         here = (*path, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
         for name, element in value.items():
             yield (), name
-            yield from _strings(element, (*here, name))
+            yield from strings_of_event(element, (*here, name))
     elif isinstance(value, list):
         several = len(value) > 1
         for at, element in enumerate(value):
-            yield from _strings(element, (*path, at) if several else path)
+            yield from strings_of_event(element, (*path, at) if several else path)
 
 
 def _changed_pieces(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
