@@ -262,6 +262,18 @@ class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
     value: Foreign[Payload] = ABSENT
 
 
+class RemovalFact(Fact, frozen=True, kw_only=True, gc=False):
+    """Texts were removed from the run after its end. The whole journal was written again, and this record was then its last.
+
+    `rules` has the kind of each rule: "text", "pattern", "function" with its name, or "path" with its address. They
+    never say what was removed. `places` is how many places were changed.
+    """
+
+    kind = "removal"
+    rules: list[Text]
+    places: Count
+
+
 class RewardFact(Fact, frozen=True, kw_only=True, gc=False):
     """A reward of the run, or of the step `step_number`: `name`, `value`, `weight` and `explanation`.
 
@@ -556,6 +568,7 @@ KINDS: Mapping[str, type[Fact]] = {
             ToolResultFact,
             AnnotationFact,
             RedactionFact,
+            RemovalFact,
             RewardFact,
             GapFact,
             FinalizeFact,

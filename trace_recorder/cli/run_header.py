@@ -46,6 +46,7 @@ def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield from (Entry("metadata", f"{key}: {shown_text(value)}") for key, value in metadata.items())
     yield from (Entry("annotation", f"{key}: {shown_text(value)}") for key, value in trajectory.annotations.items())
     yield from (Entry("reward", _reward(reward)) for reward in trajectory.rewards)
+    yield from (Entry("removed", _removal(removal), style="yellow") for removal in trajectory.removals)
     yield from (Entry("gap", _gap(gap), style="yellow") for gap in trajectory.gaps)
 
 

@@ -16,6 +16,7 @@ from trace_recorder.facts import (
     GapFact,
     LLMRequestFact,
     RedactionFact,
+    RemovalFact,
     RewardFact,
     StartFact,
     UnreadFact,
@@ -28,7 +29,7 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import replace
-from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Removal, Reward, Status, Trajectory
 
 MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
@@ -55,6 +56,7 @@ class RunFacts:
     annotations: dict[str, Payload] = field(default_factory=dict)
     rewards: list[Reward] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
     torn: BadLine | None = None
     records: int = 0
     last_seq: int = 0
@@ -184,6 +186,10 @@ class RunFacts:
         )
         self.rewards.append(check_types(reward))
 
+    def add_removal(self, record: Record, fact: RemovalFact) -> None:
+        """Add a removal of texts after the end of the run."""
+        self.removals.append(check_types(Removal(record.time or None, tuple(fact.rules), fact.places)))
+
     def add_gap(self, record: Record, fact: GapFact) -> None:
         """Add a gap that the recorder itself wrote."""
         self.gaps.append(check_types(Gap(fact.time or record.time or None, fact.what, fact.why)))
@@ -259,6 +265,7 @@ class RunFacts:
             rewards=tuple(self.rewards),
             metrics=metrics or {},
             gaps=(*self.all_gaps(), *gaps),
+            removals=tuple(self.removals),
             journal_records=self.records,
         )
 

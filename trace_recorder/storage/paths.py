@@ -363,6 +363,21 @@ def stale_files(directory: Path) -> Iterator[StaleFile]:
                 yield StaleFile(directory / entry.name, name["crc"])
 
 
+def remove_temporary_files(document: Path) -> None:
+    """Remove the temporary files of a run's files that ended processes of this host have left. Raises OSError."""
+    crc = _crc_of(document)
+    with os.scandir(document.parent) as entries:
+        for entry in entries:
+            name = _TEMPORARY_NAME.fullmatch(entry.name)
+            if name is not None and name["crc"] == crc and not _process_exists(name["pid"]):
+                os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
+
+
+def temporary_files(directory: Path) -> list[Path]:
+    """Return the temporary files of documents and journals in a directory."""
+    return sorted(path for path in directory.iterdir() if _TEMPORARY_NAME.fullmatch(path.name))
+
+
 def _process_exists(pid: str | None) -> bool:
     """Return whether a process with this id exists on this host. Return False for None."""
     if pid is None:

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-from trace_recorder.facts import KINDS, LLMStreamFact, own_and_foreign_members
+from trace_recorder.facts import (
+    KINDS,
+    FinalizeFact,
+    LLMStreamFact,
+    RemovalFact,
+    StartFact,
+    own_and_foreign_members,
+)
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_lines import encode_text
 from trace_recorder.storage.journal_reader import BadLine, Record, data_span, json_of_line, read_records
@@ -32,11 +39,13 @@ from trace_recorder.storage.text_edits import (
 )
 from trace_recorder.values.json_text import make_json_writer
 
+ENCODED_STREAM = ("zlib", "chunk_ends", "chunk_times")
+"""The members of a part of a stream that encode its text and its chunks."""
 STRUCTURE = frozenset(
     {
         *("schema", "trajectory_id", "parent", "replay_of", "replayed_from", "forked_at", "process_start", "began"),
         *("interaction_id", "step_id", "execution_id", "parent_execution_id", "api", "method", "status", "time"),
-        *("framing", "zlib", "chunk_ends", "chunk_times"),
+        *("framing", *ENCODED_STREAM),
     }
 )
 """The members of facts that are no texts: ids of the recorder, words of the format, times, and encoded streams.
@@ -58,33 +67,55 @@ class RewriteCounts:
     """What a rewriting has seen and changed.
 
     `places` counts the changed places by the kind of their records. `damaged` counts the lines that are not records.
-    `last_seq` is the number of the newest record.
+    `last_seq` is the number of the newest record. `start` is the first fact. `has_end` is whether the run has an end.
+    `removals` is how many times texts were removed before.
     """
 
     records: int = 0
     damaged: int = 0
     last_seq: int = 0
+    start: StartFact | None = None
+    has_end: bool = False
+    removals: int = 0
     places: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no line is damaged, and no record is missing before the last one."""
+        return not self.damaged and self.records == self.last_seq
+
+    def add(self, record: Record) -> None:
+        """Count a record."""
+        self.records += 1
+        self.last_seq = max(self.last_seq, record.seq)
+        if isinstance(record.fact, StartFact) and self.start is None:
+            self.start = record.fact
+        self.has_end = self.has_end or isinstance(record.fact, FinalizeFact)
+        self.removals += isinstance(record.fact, RemovalFact)
 
 
 class RewrittenJournal:
-    """The lines of a journal after a masker has changed them. `counts` is complete when all lines were read.
+    """The lines of a journal after a masker has changed them. `counts` is complete when `lines` has yielded all lines.
 
-    The file is read twice: first to join the parts of its streams, then line by line.
+    The file is read twice: first to join the parts of its streams, then line by line. The streams are joined only once,
+    also if `lines` is called again.
     """
 
     def __init__(self, journal: Path, masker: Masker) -> None:
         self._journal = journal
         self._masker = masker
         self._agents: dict[str, str] = {}
+        self._streams: dict[int, EditedStream] | None = None
         self.counts = RewriteCounts()
 
     def lines(self) -> Iterator[bytes]:
         """Yield the new lines, each with its newline. Raises OSError."""
+        self.counts = RewriteCounts()
         with self._journal.open("rb") as file:
-            streams = self._edited_streams(file)
-            edits = StreamEdits(streams)
-            file.seek(0)
+            if self._streams is None:
+                self._streams = self._edited_streams(file)
+                file.seek(0)
+            edits = StreamEdits(self._streams)
             offset = 0
             for line in file:
                 yield self._line(line, offset, edits)
@@ -129,8 +160,7 @@ class RewrittenJournal:
         return apply_edits(text, edits).replace("\n", " ").encode("utf-8", "surrogateescape")
 
     def _record(self, record: Record, line: bytes, streams: StreamEdits) -> bytes:
-        self.counts.records += 1
-        self.counts.last_seq = max(self.counts.last_seq, record.seq)
+        self.counts.add(record)
         replaced = self._changed_stream(record, streams)
         text = line.decode("utf-8", "surrogatepass")
         if not replaced and not self._masker.may_change(text):

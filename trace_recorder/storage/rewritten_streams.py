@@ -40,7 +40,7 @@ StreamKey = tuple[str, int]
 """The id of an interaction, and the number of its attempt."""
 
 
-class Place(NamedTuple):
+class RecordSpan(NamedTuple):
     """The place of a record in the journal's file, in bytes."""
 
     offset: int
@@ -87,7 +87,7 @@ class StreamScan:
     def __init__(self, file: BinaryIO, masker: Masker) -> None:
         self._file = file
         self._masker = masker
-        self._open: dict[StreamKey, list[Place]] = {}
+        self._open: dict[StreamKey, list[RecordSpan]] = {}
         self.edited: dict[int, EditedStream] = {}
 
     def add(self, record: Record) -> None:
@@ -96,7 +96,7 @@ class StreamScan:
         if key is None:
             return
         if isinstance(record.fact, LLMStreamFact):
-            self._open.setdefault(key, []).append(Place(record.offset, record.length))
+            self._open.setdefault(key, []).append(RecordSpan(record.offset, record.length))
         else:
             self._end(self._open.pop(key, []))
 
@@ -106,7 +106,7 @@ class StreamScan:
             self._end(parts)
         self._open.clear()
 
-    def _end(self, parts: Sequence[Place]) -> None:
+    def _end(self, parts: Sequence[RecordSpan]) -> None:
         if not parts:
             return
         texts = [self._text_at(part) for part in parts]
@@ -117,7 +117,7 @@ class StreamScan:
             places = sum(bool(edit.text) for edit in edits) or 1  # the rest of a spelled text has no new text
             self.edited[parts[0].offset] = EditedStream([*_in_bytes(text, edits)], starts, places)
 
-    def _text_at(self, part: Place) -> bytes:
+    def _text_at(self, part: RecordSpan) -> bytes:
         position = self._file.tell()
         self._file.seek(part.offset)
         data = self._file.read(part.length)

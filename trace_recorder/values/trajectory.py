@@ -174,6 +174,20 @@ class Gap:
     to_document = render
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Texts that were removed from the run after its end.
+
+    `rules` has the kind of each rule that removed them, and `places` is how many places were changed.
+    """
+
+    timestamp: Time | None
+    rules: Always[tuple[Text, ...]] = ()
+    places: Always[Count] = 0
+
+    to_document = render
+
+
 class _ReadOnDemand:
     """The base class of a dataclass with fields that are read when they are first used.
 
@@ -229,6 +243,7 @@ class Trajectory(_ReadOnDemand):
     metrics: Always[dict[str, float]] = field(default_factory=dict)
     rewards: Always[tuple[Reward, ...]] = ()
     gaps: Always[tuple[Gap, ...]] = ()
+    removals: tuple[Removal, ...] = ()
     journal_records: Count | None = field(default=None, compare=False)
     """How many records of its journal this trajectory covers, or None if the document does not state that."""
     path: NotInDocument[Path | None] = field(default=None, compare=False)

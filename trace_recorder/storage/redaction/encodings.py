@@ -64,12 +64,12 @@ def _is_text(plain: str, position: int) -> bool:
     If a backslash is before the word, the first letter may belong to an escape, so the word may begin one letter later.
     """
     word = _WORD.match(plain, position)
-    if word is not None and _text_of(word[0]) is not None:
+    if word is not None and text_of_word(word[0]) is not None:
         return True
     if plain[position - 1 : position] != "\\":
         return False
     word = _WORD.match(plain, position + 1)
-    return word is not None and _text_of(word[0]) is not None
+    return word is not None and text_of_word(word[0]) is not None
 
 
 def encoded_secrets(look: Look, spans: Spans, search: Search) -> Iterator[Secret]:
@@ -103,7 +103,7 @@ def _secrets_in_base64(look: Look, spans: Spans, search: Search) -> Iterator[Sec
     starts: dict[str, list[int]] = defaultdict(list)
     for start, end in _words_in_base64(look, spans):
         starts[look.text[start:end]].append(start)
-    texts = {word: plain for word in starts if (plain := _text_of(word)) is not None}
+    texts = {word: plain for word in starts if (plain := text_of_word(word)) is not None}
     if not texts:
         return
     words = [*texts]
@@ -142,7 +142,7 @@ def _words_in_base64(look: Look, spans: Spans) -> Iterator[Span]:
             yield word.span()
 
 
-def _text_of(word: str) -> str | None:
+def text_of_word(word: str) -> str | None:
     """Decode a word in base64. Return None if the word is too long, or does not encode a text."""
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:

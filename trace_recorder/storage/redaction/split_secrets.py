@@ -328,9 +328,9 @@ def strings_of_event(value: Payload, path: StringPath = ()) -> Iterator[tuple[St
 
 def _changed_pieces(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
     """Yield each piece that masking changes, with its new text. The first of these pieces gets the mask."""
-    head = _common_length(text, masked)
+    head = common_length(text, masked)
     head = min(head, len(text) - 1)
-    tail = min(_common_length(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)
+    tail = min(common_length(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)
     new, at = masked[head : len(masked) - tail], 0
     for piece in pieces:
         start, at = at, at + len(piece.text)
@@ -341,7 +341,7 @@ def _changed_pieces(pieces: list[_Piece], text: str, masked: str) -> Iterator[tu
             new = ""
 
 
-def _common_length(text: str, other: str) -> int:
+def common_length(text: str, other: str) -> int:
     """Return how many characters at the beginning of two texts are the same."""
     shorter = min(len(text), len(other))
     if text[:shorter] == other[:shorter]:
