@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         PushError,
         QueryError,
         RecorderStateError,
+        RedactionRuleError,
         RenderingError,
         ReplayMismatchError,
         RetentionError,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.replayer import Replay
     from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.retention.pruning import prune
+    from trace_recorder.retention.redaction import RedactedRun, redact
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.secret_matches import SecretMatch
     from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -100,6 +102,8 @@ __all__ = [
     "PushError",
     "QueryError",
     "RecorderStateError",
+    "RedactedRun",
+    "RedactionRuleError",
     "Redactor",
     "RenderingError",
     "Replay",
@@ -140,6 +144,7 @@ __all__ = [
     "otlp",
     "prune",
     "read_runs",
+    "redact",
     "replay",
     "results_in_any_order",
     "reward",
@@ -189,6 +194,7 @@ _MODULES = {
         "PushError",
         "QueryError",
         "RecorderStateError",
+        "RedactionRuleError",
         "RenderingError",
         "ReplayMismatchError",
         "RetentionError",
@@ -204,6 +210,7 @@ _MODULES = {
     "exporters.otlp": ("otlp",),
     "formats.any_file": ("load",),
     "recording.context": ("Step",),
+    "retention.redaction": ("RedactedRun", "redact"),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),
     "rerun.matching": ("results_in_any_order",),

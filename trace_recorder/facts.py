@@ -263,10 +263,11 @@ class RedactionFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class RemovalFact(Fact, frozen=True, kw_only=True, gc=False):
-    """Texts were removed from the run after its end. The whole journal was written again, and this record was then its last.
+    """Texts were removed from the run after its end.
 
-    `rules` has the kind of each rule: "text", "pattern", "function" with its name, or "path" with its address. They
-    never say what was removed. `places` is how many places were changed.
+    The whole journal was written again, and this record was then its last one. `rules` has the kind of
+    each rule: "text", "pattern", "function" with its name, or "path" with its address. They never say what was removed.
+    `places` is how many places were changed.
     """
 
     kind = "removal"

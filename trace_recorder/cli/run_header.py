@@ -15,7 +15,7 @@ from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
-from trace_recorder.values.trajectory import Gap, Reward, Trajectory
+from trace_recorder.values.trajectory import Gap, Removal, Reward, Trajectory
 
 
 def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:
@@ -170,6 +170,13 @@ def _reward(reward: Reward) -> str:
         text += f" for step {shown_text(reward.step_number)}"
     if reward.explanation:
         text += f": {shown_text(reward.explanation)}"
+    return text
+
+
+def _removal(removal: Removal) -> str:
+    text = f"{pluralize(removal.places, 'place')}, by {', '.join(map(shown_text, removal.rules))}"
+    if removal.timestamp:
+        text = f"{local_time(removal.timestamp)}: {text}"
     return text
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trace_recorder.clocks import now
 from trace_recorder.errors import RecorderStateError
@@ -27,9 +28,10 @@ from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.reading.live_document.whole_document import WholeDocument, document_json
 from trace_recorder.reading.own_files import EXPECTED, NotOwnError
 from trace_recorder.retention import leftovers
+from trace_recorder.retention.derived_files import DerivedFiles
 from trace_recorder.retention.leftovers import Leftover
 from trace_recorder.retention.redaction_rules import RedactionRules
-from trace_recorder.retention.removed_texts import RemovedTexts
+from trace_recorder.retention.removed_texts import Change, RemovedTexts
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import create_filled, replace_file, write_all
 from trace_recorder.storage.fact_writer import fact_text, record_of
@@ -55,10 +57,12 @@ DOCUMENT = "document"
 class RedactedRun:
     """What a redaction has changed in a run, or would change: how many places of which kinds of records.
 
-    `leftovers` are the places that still have a text after the redaction. `is_dry` is True if no byte was changed.
+    `removed` decides what is removed from this run. `leftovers` are the places that still have a text. `is_dry` is True
+    if no byte was changed.
     """
 
     path: Path
+    removed: RemovedTexts = field(repr=False, compare=False)
     places: Counter[str] = field(default_factory=Counter)
     leftovers: tuple[Leftover, ...] = ()
     is_dry: bool = True
@@ -67,6 +71,51 @@ class RedactedRun:
     def count(self) -> int:
         """How many places there are."""
         return self.places.total()
+
+
+def redact(  # noqa: PLR0913 - one argument for each kind of rule
+    run: str | Path,
+    *,
+    text: str | Iterable[str] = (),
+    pattern: str | re.Pattern[str] | Iterable[str | re.Pattern[str]] = (),
+    function: Change | Iterable[Change] = (),
+    path: str | Iterable[str] = (),
+    dry_run: bool = False,
+) -> RedactedRun:
+    """Remove texts from the files of an ended run, and from the index and the tables beside it.
+
+    `text` is removed wherever it is, in every encoding that the package knows. `pattern` is a regular expression, and
+    `function` gets each text and returns it changed. `path` is an address of a value, such as "llm_3.prompt[2]". Each
+    may be one or several. The mask is "[REDACTED:removed]". If `dry_run` is True, count the places, and change no byte.
+    The result has the `places` by the kinds of their records, and the `leftovers`, which still have a text. Repeating
+    an interrupted redaction completes it.
+
+    Raises RedactionRuleError for a rule that cannot be used, RecorderStateError if the run is, or may be, still
+    written, the exceptions of `load`, OSError, and the exceptions of `function`.
+
+    Examples:
+        >>> redact("trajectories/run.json", text="no such text").count
+        0
+    """
+    rules = RedactionRules(
+        _listed(text, str), _listed(pattern, (str, re.Pattern)), _listed(function, Callable), _listed(path, str)
+    )
+    run = Path(run)
+    redacted = redact_files(run, rules, dry_run=dry_run)
+    if dry_run:
+        return redacted
+    derived = DerivedFiles([run], redacted.removed)
+    for _ in derived.update():
+        continue
+    left = derived.leftovers([*derived.others()])
+    return replace(redacted, leftovers=(*redacted.leftovers, *left))
+
+
+def _listed(values: Any, kinds: Any) -> list[Any]:
+    """Return several values as a list, or one value, of one of these kinds, as a list of one."""
+    if isinstance(values, kinds):
+        return [values]
+    return [*values]
 
 
 def redact_files(run: Path, rules: RedactionRules, *, dry_run: bool = False) -> RedactedRun:
@@ -86,13 +135,13 @@ def redact_files(run: Path, rules: RedactionRules, *, dry_run: bool = False) -> 
         redaction = _JournalRedaction(journal, document, removed, rules)
         places = redaction.count()
         if dry_run:
-            return RedactedRun(run, places)
+            return RedactedRun(run, removed, places)
         redaction.apply(files)
         checked = removed.without_functions()
         left = [*leftovers.in_journal(journal, checked)]
         if document.is_file():
             left += leftovers.in_document(document, checked)
-        return RedactedRun(run, places, tuple(left), is_dry=False)
+        return RedactedRun(run, removed, places, tuple(left), is_dry=False)
 
 
 @contextmanager
@@ -253,11 +302,13 @@ def _redact_document(document: Path, removed: RemovedTexts, rules: RedactionRule
     edited = edited_document(document, removed)
     places = +Counter({DOCUMENT: edited.places})
     if dry_run:
-        return RedactedRun(document, places)
+        return RedactedRun(document, removed, places)
     remove_temporary_files(document)
     if edited.places:
         _write_edited(document, edited, rules)
-    return RedactedRun(document, places, (*leftovers.in_document(document, removed.without_functions()),), is_dry=False)
+    return RedactedRun(
+        document, removed, places, (*leftovers.in_document(document, removed.without_functions()),), is_dry=False
+    )
 
 
 def _write_edited(document: Path, edited: EditedDocument, rules: RedactionRules) -> None:

@@ -63,6 +63,17 @@ class RemovedTexts:
             json.dumps(text, ensure_ascii=ascii_only) for text in self.whole_texts for ascii_only in (True, False)
         }
 
+    @classmethod
+    def of_all(cls, several: Iterable[RemovedTexts]) -> RemovedTexts:
+        """Return what any of these removes."""
+        all_of_them = [*several]
+        return cls(
+            dict.fromkeys(text.text for each in all_of_them for text in each.texts),
+            dict.fromkeys(pattern for each in all_of_them for pattern in each.patterns),
+            dict.fromkeys(function for each in all_of_them for function in each.functions),
+            {text for each in all_of_them for text in each.whole_texts},
+        )
+
     def without_functions(self) -> RemovedTexts:
         """Return the same rules without the functions, whose results only they can judge."""
         return RemovedTexts((text.text for text in self.texts), self.patterns, (), self.whole_texts)

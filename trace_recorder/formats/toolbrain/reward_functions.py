@@ -31,6 +31,14 @@ RewardFunction = Callable[..., Any]
 
 
 def reward_function(name: str) -> RewardFunction:
+    """Import a reward function by its name, as `imported_function` does, and check its parameters."""
+    value = imported_function(name)
+    function: RewardFunction = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
+    _parameters(function)
+    return function
+
+
+def imported_function(name: str) -> RewardFunction:
     """Import the function with the name `module:function` or `path/to/file.py:function`.
 
     Raises ValueError if it is missing.
@@ -46,8 +54,7 @@ def reward_function(name: str) -> RewardFunction:
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(value):
         raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - not a wrong type
-    function: RewardFunction = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
-    _parameters(function)
+    function: RewardFunction = value
     return function
 
 

@@ -1,0 +1,188 @@
+"""The command `redact`: removes texts from the files of ended runs, and says what is left.
+
+Without --yes it counts the places, and changes no byte. What is removed is never printed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trace_recorder.cli.arguments import DefaultRuns, IndexPath, no_runs_message, paths_or_default
+from trace_recorder.cli.list_runs import runs_or_exit
+from trace_recorder.cli.output import RunLoop, console, fail, print_lines, warn
+from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
+from trace_recorder.cli.text_layout import pluralize
+
+if TYPE_CHECKING:
+    from trace_recorder.retention.redaction import RedactedRun
+    from trace_recorder.retention.redaction_rules import RedactionRules
+
+TextFrom = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--text-from",
+        metavar="FILE|-",
+        help="A file with a text to remove, or - for stdin. The newline at its end does not count. May be repeated.",
+    ),
+]
+Pattern = Annotated[
+    list[str] | None,
+    typer.Option("--pattern", metavar="RE", help="A regular expression in Python's syntax. May be repeated."),
+]
+Function = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--function",
+        metavar="MODULE:NAME",
+        help="A function that gets each text and returns it changed, as MODULE:NAME or FILE.py:NAME. May be repeated.",
+    ),
+]
+Address = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path",
+        metavar="ADDRESS",
+        help="A value to remove, such as llm_3.prompt[2], llm_3.answer, tool_4.result or task. May be repeated.",
+    ),
+]
+Where = Annotated[
+    str | None, typer.Option("--where", metavar="QUERY", help="Only runs that match a query, as `find` takes it.")
+]
+Tables = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--tables", metavar="DIR", help="A directory with Parquet tables that is not below the runs. May be repeated."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Remove the texts. Otherwise only count them.")]
+
+
+def redact(  # noqa: PLR0913, PLR0917 - one argument for each option
+    paths: DefaultRuns = None,
+    text_from: TextFrom = None,
+    pattern: Pattern = None,
+    function: Function = None,
+    address: Address = None,
+    where: Where = None,
+    tables: Tables = None,
+    index: IndexPath = None,
+    yes: Yes = False,
+) -> None:
+    """Remove texts from the files of runs that have ended.
+
+    Prints how many places in which runs have a text, in every encoding that is known, and changes no byte. With --yes,
+    they are replaced by [REDACTED:removed] in the journals, documents, indexes and tables. Then the files are searched
+    again. The exit code is 1 if anything is left, or if a run could not be redacted; repeat the command then. A run
+    that is being written is refused.
+    """
+    paths = paths_or_default(paths)
+    rules = _rules(text_from or [], pattern or [], function or [], address or [])
+    runs = _selected(paths, where, index)
+    loop = RunLoop(len(runs))
+    redacted = [*loop.over(_redact_each(runs, rules, dry_run=not yes))]
+    found = [run for run in redacted if run.count]
+    for run in found:
+        loop.print([f"{run.path}: {_places(run)}"])
+    total = f"{pluralize(sum(run.count for run in found), 'place')} in {pluralize(len(found), 'run')}"
+    if not yes:
+        hint = ": nothing was changed; --yes removes them" if found else ""
+        warn(f"{total}{hint}")
+    else:
+        left = [leftover for run in redacted for leftover in map(str, run.leftovers)]
+        left += _follow(redacted, paths, index, tables or [])
+        for place in left:
+            warn(f"left: {place}")
+        warn(f"{total} removed, {pluralize(len(left), 'place')} left")
+        if left:
+            raise typer.Exit(1)
+    if loop.failed:
+        raise typer.Exit(1)
+
+
+def _rules(texts: Sequence[Path], patterns: list[str], functions: list[str], addresses: list[str]) -> RedactionRules:
+    """Return the rules of the options. Raises RedactionRuleError."""
+    from trace_recorder.errors import RedactionRuleError  # noqa: PLC0415
+    from trace_recorder.formats.toolbrain.reward_functions import imported_function  # noqa: PLC0415
+    from trace_recorder.retention.redaction_rules import RedactionRules  # noqa: PLC0415
+
+    try:
+        imported = [imported_function(name) for name in functions]
+    except ValueError as error:
+        raise RedactionRuleError(str(error)) from error
+    return RedactionRules(map(_text_of, texts), patterns, imported, addresses)
+
+
+def _text_of(file: Path) -> str:
+    """Return the text in a file, or on stdin for `-`, without the newline at its end."""
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return data.decode().removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(failure_message(file, error))
+
+
+def _selected(paths: list[Path], where: str | None, index: Path | None) -> list[Path]:
+    """Return the runs at these paths that match a query."""
+    if where is None:
+        return runs_or_exit(paths)
+    from trace_recorder.catalog.query import condition_of, parse_query  # noqa: PLC0415
+    from trace_recorder.cli.find import rows_in_file  # noqa: PLC0415
+    from trace_recorder.cli.planned_runs import planned_runs  # noqa: PLC0415
+
+    terms = parse_query(where)
+    planned = planned_runs(paths, condition_of(terms), index)
+    if not planned.count:
+        fail(no_runs_message(paths))
+    runs = []
+    for run in planned.candidates:
+        rows = [True] if run.is_known else rows_in_file(run.path, terms)
+        if isinstance(rows, UnreadableError):
+            warn(str(rows))
+        elif rows:
+            runs.append(run.path)
+    return runs or fail("no run matches")
+
+
+def _redact_each(
+    runs: Iterable[Path], rules: RedactionRules, *, dry_run: bool
+) -> Iterable[RedactedRun | UnreadableError]:
+    from trace_recorder.retention.redaction import redact_files  # noqa: PLC0415
+
+    for run in runs:
+        yield process_or_error(run, partial(redact_files, run, rules, dry_run=dry_run), "redacted")
+
+
+def _places(run: RedactedRun) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.places.items()))
+    return f"{pluralize(run.count, 'place')} ({kinds})"
+
+
+def _follow(
+    redacted: Sequence[RedactedRun], paths: Sequence[Path], index: Path | None, tables: list[Path]
+) -> list[str]:
+    """Bring indexes and tables up to date, and name other runs that have a text. Return what is left."""
+    from trace_recorder.errors import MissingExtraError  # noqa: PLC0415
+    from trace_recorder.retention.derived_files import DerivedFiles  # noqa: PLC0415
+    from trace_recorder.retention.removed_texts import RemovedTexts  # noqa: PLC0415
+
+    if not redacted:
+        return []
+    removed = RemovedTexts.of_all([run.removed for run in redacted])
+    directories = [path for path in paths if is_directory(path)]
+    derived = DerivedFiles([run.path for run in redacted], removed, directories=directories, index=index, tables=tables)
+    others = [*derived.others()]
+    try:
+        for sentence in derived.update():
+            print_lines(console(), [sentence])
+        left = [*map(str, derived.leftovers(others))]
+    except (OSError, MissingExtraError) as error:
+        left = [f"an index or a table could not be brought up to date: {error}"]
+    for other in others:
+        warn(f"{other}: it has a removed text too, and was not selected")
+    return left
