@@ -15,6 +15,10 @@ MAX_LINES = 40
 """A message lists at most this many differences, and counts the others."""
 MAX_COMPARED = 200
 """At most this many recorded requests are compared to find the most similar request."""
+_REMOVED = (
+    "Texts were removed from this recording (trace-recorder redact). The mask [REDACTED:removed] equals any text, but "
+    "a changed name of a member, and a text that a function has changed, do not."
+)
 
 
 def nearest(live: LiveRequest, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
@@ -131,4 +135,6 @@ def explain_mismatch(live: LiveRequest, recording: Recording, unused: Sequence[R
     shown = [f"{head}. The nearest is {closest.interaction_id}:", *lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:
         shown.append(f"… and {len(lines) - MAX_LINES} more differences")
+    if recording.removals:
+        shown.append(_REMOVED)
     return "\n  ".join(shown)

@@ -23,6 +23,7 @@ from trace_recorder.facts import (
     LLMRequestFact,
     LLMResponseFact,
     LLMStreamFact,
+    RemovalFact,
     StartFact,
     ToolCallFact,
     ToolResultFact,
@@ -178,6 +179,8 @@ class Recording:
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
+        self.removals = 0
+        """How many times texts were removed from the run after its end."""
         for record in read_records(self._data):
             if isinstance(record, Record):
                 try_call(self._take, self._count_damaged, record)
@@ -195,6 +198,8 @@ class Recording:
     def _take(self, record: Record) -> None:
         fact = record.fact
         match fact:
+            case RemovalFact():
+                self.removals += 1
             case StartFact():
                 self._began = True
                 self.trajectory_id = fact.trajectory_id

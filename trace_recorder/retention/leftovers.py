@@ -68,7 +68,14 @@ def places_in_json(text: str, removed: RemovedTexts) -> Iterator[str]:
     if not spans:
         return
     tokens = [token for token in json_tokens(text) if any(s < token.end and token.start < e for s, e in spans)]
-    yield from dict.fromkeys(_pointer(token) for token in tokens if not _is_of_format(text, token))
+    places = (_pointer(token) for token in tokens if not _is_of_format(text, token) and _has_text(text, token, removed))
+    yield from dict.fromkeys(places)
+
+
+def _has_text(text: str, token: JsonToken, removed: RemovedTexts) -> bool:
+    """Return whether a token has a text also after it was decoded: its escapes may have the same letters by chance."""
+    spelled = text[token.start : token.end]
+    return spelled[0] != '"' or bool(spans_in(decode_string(spelled, 0, len(spelled)), removed))
 
 
 def _is_of_format(text: str, token: JsonToken) -> bool:

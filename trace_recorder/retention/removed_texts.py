@@ -20,7 +20,15 @@ from trace_recorder.storage.redaction.encodings import encoded_secrets, text_of_
 from trace_recorder.storage.redaction.first_look import Look
 from trace_recorder.storage.redaction.secret_spans import ENCODED, KNOWN, NO_SPANS, Secret
 from trace_recorder.storage.redaction.split_secrets import common_length
-from trace_recorder.storage.text_edits import Edit, JsonToken, TextPlace, apply_edits, edit_json, json_tokens
+from trace_recorder.storage.text_edits import (
+    Edit,
+    JsonToken,
+    TextPlace,
+    apply_edits,
+    edit_json,
+    joined_edits,
+    json_tokens,
+)
 
 MASK = "[REDACTED:removed]"
 Change = Callable[[str], str]
@@ -98,7 +106,7 @@ class RemovedTexts:
             return [Edit(0, len(text), MASK)]
         if _is_json(text):
             return self._edits_in_json(text, place)
-        edits = joined([*self._plain_edits(text), *self._partial_edits(text, place), *self._encoded_edits(text)])
+        edits = joined_edits([*self._plain_edits(text), *self._partial_edits(text, place), *self._encoded_edits(text)])
         if not self.functions or place.is_name or place.kind == DAMAGED:
             return edits
         masked = apply_edits(text, edits)
@@ -159,7 +167,7 @@ class RemovedTexts:
                 continue
             letters = text[word.start : word.end]
             decoded = text_of_word(letters) or ""
-            changed = apply_edits(decoded, joined([*self._plain_edits(decoded)]))
+            changed = apply_edits(decoded, joined_edits([*self._plain_edits(decoded)]))
             yield Edit(word.start, word.end, _encoded_like(letters, changed))
 
     def _decoded_spans(self, text: str) -> list[Secret]:
@@ -175,13 +183,20 @@ class RemovedTexts:
         if not spans:
             return edits
         tokens = [*json_tokens(text)]  # a text that has the signs of JSON itself, or is in a number
-        return joined([*edits, *(edit for start, end in spans for edit in _edits_of_tokens(text, tokens, start, end))])
+        return joined_edits(
+            [*edits, *(edit for start, end in spans for edit in _edits_of_tokens(text, tokens, start, end))]
+        )
 
 
 def _edits_of_tokens(text: str, tokens: Sequence[JsonToken], start: int, end: int) -> Iterator[Edit]:
-    """Yield the edits of the strings and numbers in a part of JSON. Its brackets, colons and commas stay."""
+    """Yield the edits of a part of JSON that has signs of JSON itself, or is a number.
+
+    Each string or number in it loses its part, and the brackets, colons and commas stay. A part that is inside one
+    string is not the text: the string was searched after it was decoded.
+    """
     for token in tokens:
-        if token.end <= start or token.start >= end:
+        is_inside = text[token.start] == '"' and token.start < start and end < token.end
+        if token.end <= start or token.start >= end or is_inside:
             continue
         if text[token.start] != '"':
             yield Edit(token.start, token.end, f'"{MASK}"')
@@ -192,24 +207,14 @@ def _edits_of_tokens(text: str, tokens: Sequence[JsonToken], start: int, end: in
 
 
 def _is_json(text: str) -> bool:
-    """Return whether a text is a JSON object or list."""
-    if text.lstrip()[:1] not in {"{", "["}:
+    """Return whether a text is a JSON object, list or string."""
+    if text.lstrip()[:1] not in {"{", "[", '"'}:
         return False
     try:
-        return isinstance(json.loads(text), dict | list)
+        json.loads(text)
     except ours(ValueError, RecursionError):
         return False
-
-
-def joined(edits: list[Edit]) -> list[Edit]:
-    """Return edits in order, with those that overlap joined. A joined edit has the longest of their new texts."""
-    result: list[Edit] = []
-    for edit in sorted(edits, key=lambda each: (each.start, -each.end)):
-        if not result or edit.start >= result[-1].end:
-            result.append(edit)
-        elif edit.end > result[-1].end:
-            result[-1] = Edit(result[-1].start, edit.end, MASK)
-    return result
+    return True
 
 
 def difference(text: str, changed: str) -> Edit:

@@ -12,7 +12,7 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from trace_recorder.storage.text_edits import Edit
 
@@ -22,8 +22,8 @@ SHORTEST = 3
 """A text with fewer characters is in nearly every other text."""
 _SHORTEST_IN_BASE64 = 6
 """A shorter text, in bytes, may be in base64 by chance. It is found in words that encode a text (`encodings.py`)."""
-_LONGEST_PATTERN = 4096
-"""Of a longer text, only its beginning is searched by a pattern. The rest is compared then."""
+_LONGEST_PATTERN = 256
+"""Of a longer text, only its beginning is searched by a pattern. The rest is then compared character by character."""
 _SHORT_IN_OPAQUE, _OPAQUE_LETTERS = 8, 256
 """A text of fewer characters is not looked for in a run of at least this many letters of base64, such as an image."""
 _ESCAPES = re.compile(r"[\\%+]")
@@ -53,7 +53,10 @@ class SpelledText:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        return re.compile("|".join("".join(map(_spelled, form[:_LONGEST_PATTERN])) for form in self.forms))
+        """The pattern of the beginning of each form, which is a group of its own."""
+        return re.compile(
+            "|".join(f"({''.join(map(_spelled, _units(form)[:_LONGEST_PATTERN]))})" for form in self.forms)
+        )
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield where a text has this text with any escapes, in no order. Two spans may overlap."""
@@ -75,30 +78,14 @@ class SpelledText:
                 yield match.start(), end
 
     def _end_of_long(self, text: str, match: re.Match[str]) -> int | None:
-        """Return where the text ends whose beginning has matched, or None if it goes on differently."""
-        if len(self.text) <= _LONGEST_PATTERN:
-            return match.end()
-        for pattern in self._rests:
-            position = match.end()
-            for part in pattern:
-                found = part.match(text, position)
-                if found is None:
-                    break
-                position = found.end()
-            else:
-                return position
-        return None
-
-    @cached_property
-    def _rests(self) -> list[list[re.Pattern[str]]]:
-        """For each form, the patterns of its parts after the first."""
-        return [
-            [
-                re.compile("".join(map(_spelled, form[start : start + _LONGEST_PATTERN])))
-                for start in range(_LONGEST_PATTERN, len(form), _LONGEST_PATTERN)
-            ]
-            for form in self.forms
-        ]
+        """Return where a form ends whose beginning has matched, or None if the text goes on differently."""
+        position = match.end()
+        for unit in _units(self.forms[(match.lastindex or 1) - 1])[_LONGEST_PATTERN:]:
+            found = _pattern_of(unit).match(text, position)
+            if found is None:
+                return None
+            position = found.end()
+        return position
 
     # ── base64 ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,13 +156,24 @@ def _is_opaque(text: str, start: int, end: int) -> bool:
 # ── the spellings of one character ───────────────────────────────────────────────────────────────────────────────────
 
 
+def _units(text: str) -> list[str]:
+    """Return the characters of a text, with backslashes that follow each other as one unit."""
+    return re.findall(r"\\+|[^\\]", text, re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def _pattern_of(unit: str) -> re.Pattern[str]:
+    return re.compile(_spelled(unit))
+
+
 def _spelled(character: str) -> str:
-    """Return a pattern of all ways in which a character may be written.
+    """Return a pattern of all ways in which a character, or several backslashes, may be written.
 
     Each alternative begins with one certain character, so that the search for a pattern is quick.
     """
-    if character == "\\":
-        return r"(?:\\{1,16}|%(?:25)*5[cC]|\\\\{0,16}u005[cC])"
+    if character[0] == "\\":
+        count = len(character)
+        return rf"(?:\\{{{count},{16 * count}}}|(?:%(?:25)*5[cC]){{{count}}}|(?:\\\\{{0,16}}u005[cC]){{{count}}})"
     alternatives = [re.escape(character), *_unicode_escapes(character), _in_url(character)]
     short = _SHORT_ESCAPES.get(character)
     if short is not None:

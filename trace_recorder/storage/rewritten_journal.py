@@ -28,6 +28,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_lines import encode_text
 from trace_recorder.storage.journal_reader import BadLine, Record, data_span, json_of_line, read_records
 from trace_recorder.storage.rewritten_streams import EditedStream, StreamEdits, StreamScan, part_text
+from trace_recorder.storage.spelled_pieces import edits_in_lists, has_lists
 from trace_recorder.storage.stream_chunks import ends_after_change, packed
 from trace_recorder.storage.text_edits import (
     JsonPath,
@@ -36,6 +37,7 @@ from trace_recorder.storage.text_edits import (
     TextPlace,
     apply_edits,
     edit_json,
+    joined_edits,
 )
 from trace_recorder.values.json_text import make_json_writer
 
@@ -163,7 +165,7 @@ class RewrittenJournal:
         self.counts.add(record)
         replaced = self._changed_stream(record, streams)
         text = line.decode("utf-8", "surrogatepass")
-        if not replaced and not self._masker.may_change(text):
+        if not (replaced or self._masker.may_change(text) or has_lists(text)):
             return line
         span = data_span(line)
         if span is None:  # another program has written this line, in its own form
@@ -176,9 +178,10 @@ class RewrittenJournal:
             data, record.kind, self._masker, _Structure(record.kind), replaced=replaced, rename=self._rename
         )
         self.counts.places[record.kind] += edited.places
-        if not edited.edits:
+        edits = joined_edits([*edited.edits, *edits_in_lists(data, record.kind, self._masker)])
+        if not edits:
             return line
-        whole = begin + _encoded(apply_edits(data, edited.edits))
+        whole = begin + _encoded(apply_edits(data, edits))
         return b'%s,"crc":"%08x"}' % (whole, crc32(whole))
 
     def _changed_stream(self, record: Record, streams: StreamEdits) -> Mapping[JsonPath, str]:

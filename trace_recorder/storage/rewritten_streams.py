@@ -22,13 +22,13 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.json_strings import decode_string
 from trace_recorder.storage.redaction.split_secrets import StringPath, strings_of_event
+from trace_recorder.storage.spelled_pieces import SPELLED_IN_LISTS, TextPiece, edits_of_pieces
 from trace_recorder.storage.stream_chunks import unpacked
-from trace_recorder.storage.text_edits import Edit, Masker, TextPlace, edit_json, spelled_edits
+from trace_recorder.storage.text_edits import Edit, Masker, TextPlace, edit_json, joined_edits
 from trace_recorder.values.json_text import STRING
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.structs import Struct
 
-SPELLED = frozenset({*PIECES, "token", "stringValue"})
+SPELLED = frozenset({*PIECES, *SPELLED_IN_LISTS})
 """The names of the members in which the events of a stream spell a text, a few letters in each."""
 TEXT_OF_STREAM = ("zlib",)
 """The beginning of the path of each text of a stream."""
@@ -111,7 +111,7 @@ class StreamScan:
             return
         texts = [self._text_at(part) for part in parts]
         text = b"".join(texts).decode("utf-8", "surrogateescape")
-        edits = _joined_edits([*edits_of_stream(text, self._masker)])
+        edits = joined_edits([*edits_of_stream(text, self._masker)])
         if edits:
             starts = [0, *accumulate(map(len, texts))]
             places = sum(bool(edit.text) for edit in edits) or 1  # the rest of a spelled text has no new text
@@ -187,31 +187,12 @@ def _in_bytes(text: str, edits: Sequence[Edit]) -> Iterator[BytesEdit]:
         done, position = edit.end, end
 
 
-def _joined_edits(edits: list[Edit]) -> list[Edit]:
-    """Return edits in order, without those that lie inside another one."""
-    joined: list[Edit] = []
-    for edit in sorted(edits, key=lambda each: (each.start, -each.end)):
-        if not joined or edit.start >= joined[-1].end:
-            joined.append(edit)
-        elif edit.end > joined[-1].end:
-            joined[-1] = Edit(joined[-1].start, edit.end, joined[-1].text)
-    return joined
-
-
 # ── the events of a stream ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Piece(Struct, frozen=True, gc=False):
-    """A piece of a text that events spell. `start` is where its characters begin in the stream, after the quote."""
-
-    start: int
-    end: int
-    text: str
 
 
 def edits_of_stream(text: str, masker: Masker) -> Iterator[Edit]:
     """Yield the edits of a decoded stream, in no order. Two of them may overlap."""
-    spelled: dict[StringPath, list[_Piece]] = {}
+    spelled: dict[StringPath, list[TextPiece]] = {}
     done = 0
     may_change = masker.may_change(text)
     for start, end, event in _events(text):
@@ -225,7 +206,8 @@ def edits_of_stream(text: str, masker: Masker) -> Iterator[Edit]:
     if may_change:
         yield from _edits_between(text, done, len(text), masker)
     for path, pieces in spelled.items():
-        yield from _edits_of_pieces(text, pieces, masker, str(_name_of(path)))
+        place = TextPlace(LLMStreamFact.kind, (*TEXT_OF_STREAM, str(_name_of(path))))
+        yield from edits_of_pieces(text, pieces, masker, place)
 
 
 def _events(text: str) -> Iterator[tuple[int, int, Payload]]:
@@ -297,7 +279,7 @@ def _name_of(path: Sequence[Payload]) -> Payload:
     return next((key for key in reversed(path) if isinstance(key, str)), "")
 
 
-def _pieces(text: str, start: int, end: int, event: Payload) -> Iterator[tuple[StringPath, _Piece]]:
+def _pieces(text: str, start: int, end: int, event: Payload) -> Iterator[tuple[StringPath, TextPiece]]:
     """Yield the pieces of spelled texts in an event, each with the path of its text.
 
     If an object has two members of one name, its strings are not joined with those of other events.
@@ -306,31 +288,9 @@ def _pieces(text: str, start: int, end: int, event: Payload) -> Iterator[tuple[S
     literals = [*STRING.finditer(text, start, end)]
     if len(strings) != len(literals):
         for number, literal in enumerate(literals):
-            piece = _Piece(literal.start() + 1, literal.end() - 1, decode_string(text, *literal.span()))
+            piece = TextPiece(literal.start() + 1, literal.end() - 1, decode_string(text, *literal.span()))
             yield (start, number, ""), piece
         return
     for (path, value), literal in zip(strings, literals, strict=True):
         if value and path and _name_of(path) in SPELLED:
-            yield path, _Piece(literal.start() + 1, literal.end() - 1, value)
-
-
-def _edits_of_pieces(text: str, pieces: Sequence[_Piece], masker: Masker, name: str) -> Iterator[Edit]:
-    """Yield the edits of a text that pieces spell. The first piece of each change gets the new text."""
-    joined = "".join([piece.text for piece in pieces])
-    edits = masker.edits(joined, TextPlace(LLMStreamFact.kind, (*TEXT_OF_STREAM, name)))
-    if not edits:
-        return
-    starts = [0, *accumulate(len(piece.text) for piece in pieces)]
-    number = 0
-    for edit in edits:
-        while number and starts[number] > edit.start:
-            number -= 1
-        while starts[number + 1] <= edit.start:
-            number += 1
-        new = edit.text
-        while number < len(pieces) and starts[number] < edit.end:
-            piece, begin = pieces[number], starts[number]
-            within = Edit(max(0, edit.start - begin), min(len(piece.text), edit.end - begin), new)
-            yield from spelled_edits(text[piece.start : piece.end], [within], piece.start)
-            new = ""
-            number += 1
+            yield path, TextPiece(literal.start() + 1, literal.end() - 1, value)

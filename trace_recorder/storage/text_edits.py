@@ -75,6 +75,17 @@ def spelled_edits(spelled: str, edits: Iterable[Edit], offset: int = 0) -> Itera
         yield Edit(start + offset, end + offset, encode_string(edit.text)[1:-1])
 
 
+def joined_edits(edits: Iterable[Edit]) -> list[Edit]:
+    """Return edits in order, without overlaps: of two that overlap, the first gets the span of both."""
+    joined: list[Edit] = []
+    for edit in sorted(edits, key=lambda each: (each.start, -each.end)):
+        if not joined or edit.start >= joined[-1].end:
+            joined.append(edit)
+        elif edit.end > joined[-1].end:
+            joined[-1] = Edit(joined[-1].start, edit.end, joined[-1].text)
+    return joined
+
+
 # ── the tokens of JSON ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
