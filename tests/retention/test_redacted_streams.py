@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.dialects.test_every_stream import EVENTS
-from tests.journals import journal_of, line, read_raw
+from tests.journals import RawRecord, journal_of, line, read_raw
 from trace_recorder import redact, validate
 from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.facts import LLMStreamFact
@@ -76,8 +76,8 @@ def texts_of(path: Path) -> list[bytes]:
 def cut_at_lines(data: bytes, random: Random) -> list[bytes]:
     """Cut a stream into parts of whole lines."""
     parts, part = [], b""
-    for line in data.splitlines(keepends=True):
-        part += line
+    for whole_line in data.splitlines(keepends=True):
+        part += whole_line
         if random.random() < 0.3:
             parts.append(part)
             part = b""
@@ -200,7 +200,7 @@ def test_frames_are_changed_too(framing: str, tmp_path: Path) -> None:
 
 
 def test_tokens_with_their_probabilities_go_with_the_text(tmp_path: Path) -> None:
-    """The tokens of `logprobs` spell the text too, their bytes spell it as numbers, and their alternatives repeat it."""
+    """The tokens of `logprobs` spell the text too, their bytes are numbers, and their alternatives repeat it."""
 
     def token(text: str) -> Payload:
         alternatives = [{"token": text, "logprob": -0.1, "bytes": [*text.encode()]}, {"token": f"{text}x"}]
@@ -219,10 +219,9 @@ def test_tokens_with_their_probabilities_go_with_the_text(tmp_path: Path) -> Non
     redact(journal, text="Ann Lee")
 
     after = texts_of(journal)[0].decode()
-    record = next(one for one in read_raw(journal.read_bytes()) if one.seq == 99)
+    [record] = [one for one in read_raw(journal.read_bytes()) if isinstance(one, RawRecord) and one.seq == 99]
     for text in (after, json.dumps(record.data)):
-        tokens = [found for found in re.findall(r'"token": "([^"]*)"', text)]
-        assert "".join(tokens) == f"hi hi hi x{MASK}!!!x"
+        assert "".join(re.findall(r'"token": "([^"]*)"', text)) == f"hi hi hi x{MASK}!!!x"
         assert re.findall(r"\[[\d, ]+\]", text) == [
             *["[104, 105, 32]"] * 2,
             *["[0, 0]", "[0, 0]", "[0, 0, 0]", "[0, 0, 0]", "[0, 0]", "[0, 0]"],

@@ -6,12 +6,11 @@ and joined. Patterns are searched in decoded texts, as `redact` does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from trace_recorder.retention.removed_texts import MASK, RemovedTexts, mask_bytes
+from trace_recorder.retention.removed_texts import MASK, MASKS, RemovedTexts, mask_bytes
 from trace_recorder.retention.spelled_texts import Span
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.journal_reader import Record, data_span, read_records
@@ -20,7 +19,6 @@ from trace_recorder.storage.rewritten_journal import ENCODED_STREAM, RewrittenJo
 from trace_recorder.storage.text_edits import JsonToken, edit_json, json_tokens
 
 _BLOCK_BYTES, _OVERLAP_BYTES = 4 * 1024 * 1024, 64 * 1024
-_MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
 
 
 class Leftover(NamedTuple):
@@ -100,7 +98,7 @@ def spans_in(text: str, removed: RemovedTexts) -> Sequence[Span]:
     spans = [span for each in removed.texts for span in each.spans(text)]
     spans += [(edit.start, edit.end) for each in removed.texts for edit in each.in_base64(text, mask_bytes)]
     if spans and MASK[:10] in text:
-        masks = [mask.span() for mask in _MASKS.finditer(text)]
+        masks = [mask.span() for mask in MASKS.finditer(text)]
         spans = [(start, end) for start, end in spans if not any(s <= start and end <= e for s, e in masks)]
     return spans
 

@@ -34,7 +34,8 @@ MASK = "[REDACTED:removed]"
 Change = Callable[[str], str]
 """A function of the user: it gets a text, and returns it changed."""
 DAMAGED = "damaged"
-_MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
+MASKS = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}\]")
+"""Matches a mask, also the one that the second of two equal names gets."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24}|%")
 """Matches a text that may have an encoded word. `Look` takes longer."""
 _NUMBER_DIGITS = 5
@@ -132,7 +133,7 @@ class RemovedTexts:
 
     def _plain_spans(self, text: str) -> Iterator[Span]:
         """Yield the texts and the matches in a text that are not encoded. A mask is not removed again."""
-        masks = [mask.span() for mask in _MASKS.finditer(text)] if "[REDACTED:" in text else []
+        masks = [mask.span() for mask in MASKS.finditer(text)] if "[REDACTED:" in text else []
         for removed in self.texts:
             for start, end in removed.spans(text):
                 if not any(first <= start and end <= last for first, last in masks):

@@ -189,7 +189,9 @@ def _string_edits(  # noqa: PLR0913, PLR0917 - a step of `edit_json`
     changed = apply_edits(value, changes)
     if token.is_name:
         taken = names.setdefault(token.path[:-1], set())
-        new = f"{changed} {len(taken) + 1}" if changed in taken else changed
+        new = changed
+        if changed in taken:
+            new = f"{changed}[REDACTED:name-{len(taken) + 1}]"
         taken.add(new)
     else:
         new = rename(token.path, value, changed)
