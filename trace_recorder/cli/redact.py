@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, IndexPath, no_runs_message, paths_or_default
-from trace_recorder.cli.list_runs import runs_or_exit
+from trace_recorder.cli.arguments import DefaultRuns, IndexPath, paths_or_default
 from trace_recorder.cli.output import RunLoop, console, fail, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
+from trace_recorder.cli.selecting import Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import pluralize
 
 if TYPE_CHECKING:
@@ -51,9 +51,6 @@ Address = Annotated[
         help="A value to remove, such as llm_3.prompt[2], llm_3.answer, tool_4.result or task. May be repeated.",
     ),
 ]
-Where = Annotated[
-    str | None, typer.Option("--where", metavar="QUERY", help="Only runs that match a query, as `find` takes it.")
-]
 Tables = Annotated[
     list[Path] | None,
     typer.Option(
@@ -83,7 +80,8 @@ def redact(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     paths = paths_or_default(paths)
     rules = _rules(text_from or [], pattern or [], function or [], address or [])
-    runs = _selected(paths, where, index)
+    selected = select_runs(paths, selection_of(where), index=index)
+    runs = selected.paths
     loop = RunLoop(len(runs))
     redacted = [*loop.over(_redact_each(runs, rules, dry_run=not yes))]
     found = [run for run in redacted if run.count]
@@ -101,7 +99,7 @@ def redact(  # noqa: PLR0913, PLR0917 - one argument for each option
         warn(f"{total} removed, {pluralize(len(left), 'place')} left")
         if left:
             raise typer.Exit(1)
-    if loop.failed:
+    if loop.failed or selected.unreadable:
         raise typer.Exit(1)
 
 
@@ -125,28 +123,6 @@ def _text_of(file: Path) -> str:
         return data.decode().removesuffix("\n").removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:
         fail(failure_message(file, error))
-
-
-def _selected(paths: list[Path], where: str | None, index: Path | None) -> list[Path]:
-    """Return the runs at these paths that match a query."""
-    if where is None:
-        return runs_or_exit(paths)
-    from trace_recorder.catalog.query import condition_of, parse_query  # noqa: PLC0415
-    from trace_recorder.cli.find import rows_in_file  # noqa: PLC0415
-    from trace_recorder.cli.planned_runs import planned_runs  # noqa: PLC0415
-
-    terms = parse_query(where)
-    planned = planned_runs(paths, condition_of(terms), index)
-    if not planned.count:
-        fail(no_runs_message(paths))
-    runs = []
-    for run in planned.candidates:
-        rows = [True] if run.is_known else rows_in_file(run.path, terms)
-        if isinstance(rows, UnreadableError):
-            warn(str(rows))
-        elif rows:
-            runs.append(run.path)
-    return runs or fail("no run matches")
 
 
 def _redact_each(
