@@ -10,6 +10,7 @@ from trace_recorder.errors import RedactionRuleError
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.retention.removed_texts import MASK, Change, RemovedTexts
 from trace_recorder.retention.run_addresses import check_address, texts_at
+from trace_recorder.storage.paths import journal_path_for
 
 _REMOVED_EVERYWHERE = 16
 """A text at an address with fewer characters is removed only where nothing else is in the string."""
@@ -54,7 +55,8 @@ class RedactionRules:
         if not self.addresses:
             return self.everywhere
         trajectory = load_own(run)
-        texts = [text for address in self.addresses for text in texts_at(trajectory, address) if text != MASK]
+        journal = journal_path_for(run)
+        texts = [text for address in self.addresses for text in texts_at(trajectory, journal, address) if text != MASK]
         everywhere = [text for text in texts if len(text) >= _REMOVED_EVERYWHERE]
         return RemovedTexts([*self.texts, *everywhere], self.patterns, self.functions, whole_texts=texts)
 
