@@ -27,6 +27,10 @@ _LONGEST_PATTERN = 256
 _SHORT_IN_OPAQUE, _OPAQUE_LETTERS = 8, 256
 """A text of fewer characters is not looked for in a run of at least this many letters of base64, such as an image."""
 _ESCAPES = re.compile(r"[\\%+]")
+_LETTER_ESCAPES = ("\\u00", "\\x", "\\U", "%")
+"""The beginnings of the escapes that letters and digits may have, which need none."""
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_SHORTEST_TRACE = 3
 _LETTERS = "A-Za-z0-9+/_-"
 _RUN_END = re.compile(r"[^A-Za-z0-9+/=]")
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
@@ -45,6 +49,17 @@ class SpelledText:
         forms |= {unicodedata.normalize(form, text) for form in ("NFC", "NFD")}
         self.forms = sorted(forms, key=lambda form: (-len(form), form))
         self._bytes = [form.encode("utf-8", "surrogatepass") for form in self.forms]
+
+    @cached_property
+    def _traces(self) -> list[str]:
+        """The longest word of each form, which is the same in each spelling without escapes of letters."""
+        return [max(_WORD.findall(form), key=len, default="") for form in self.forms]
+
+    def _may_be_in(self, text: str) -> bool:
+        """Return False if a text cannot have this text. It is quicker than a search for the pattern."""
+        if any(map(text.__contains__, _LETTER_ESCAPES)):
+            return True
+        return any(len(trace) < _SHORTEST_TRACE or trace in text for trace in self._traces)
 
     @property
     def is_short(self) -> bool:
@@ -71,6 +86,8 @@ class SpelledText:
                 while start >= 0:
                     yield start, start + len(form)
                     start = text.find(form, start + len(form))
+            return
+        if not self._may_be_in(text):
             return
         for match in self._pattern.finditer(text):
             end = self._end_of_long(text, match)

@@ -21,7 +21,7 @@ from trace_recorder.facts import Fact, LLMErrorFact, LLMResponseFact, LLMStreamF
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.json_strings import decode_string
-from trace_recorder.storage.redaction.split_secrets import StringPath, strings_of_event
+from trace_recorder.storage.redaction.split_secrets import Part, StringPath, strings_of_event
 from trace_recorder.storage.spelled_pieces import SPELLED_IN_LISTS, TextPiece, edits_of_pieces
 from trace_recorder.storage.stream_chunks import unpacked
 from trace_recorder.storage.text_edits import Edit, Masker, TextPlace, edit_json, joined_edits
@@ -192,7 +192,57 @@ def _in_bytes(text: str, edits: Sequence[Edit]) -> Iterator[BytesEdit]:
 
 def edits_of_stream(text: str, masker: Masker) -> Iterator[Edit]:
     """Yield the edits of a decoded stream, in no order. Two of them may overlap."""
-    spelled: dict[StringPath, list[TextPiece]] = {}
+    pieces = _pieces_in_lines(text, masker)
+    if pieces is None:
+        pieces = {}
+        yield from _edits_of_events(text, masker, pieces)
+    for path, of_text in pieces.items():
+        place = TextPlace(LLMStreamFact.kind, (*TEXT_OF_STREAM, str(_name_of(path))))
+        yield from edits_of_pieces(text, of_text, masker, place)
+
+
+def _pieces_in_lines(text: str, masker: Masker) -> dict[StringPath, list[TextPiece]] | None:
+    """Return the pieces of a stream whose events are lines, if only the texts that they spell may change.
+
+    It is quick, because lines of one form are read together, and what they have in common is searched once. Return None
+    for any other stream, whose events must be read one by one.
+    """
+    if any(f'"{name}"' in text for name in SPELLED_IN_LISTS):
+        return None
+    part = Part(text)
+    pieces = part.pieces()
+    if any(_may_change(line, masker) for line in part.other_lines()):
+        return None
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    of_texts: dict[StringPath, list[TextPiece]] = {}
+    for path, of_text in pieces.items():
+        of_texts[path] = [
+            TextPiece(starts[one.line] + one.start + 1, starts[one.line] + one.end - 1, one.text) for one in of_text
+        ]
+    spelled = {text[piece.start : piece.end] for of_text in of_texts.values() for piece in of_text}
+    if any(masker.edits(other, _IN_EVENT) for other in part.varying_strings() - spelled):
+        return None
+    return of_texts
+
+
+_IN_EVENT = TextPlace(LLMStreamFact.kind, TEXT_OF_STREAM)
+
+
+def _may_change(line: str, masker: Masker) -> bool:
+    """Return whether a line of a stream changes, apart from its pieces, or is no event and no frame around events."""
+    if _FRAMING.fullmatch(line) is not None:
+        return False
+    events = [*_events(line)]
+    if len(events) != 1:
+        return True
+    [(start, end, event)] = events
+    if line[end:].strip() or _FRAMING.fullmatch(line[:start]) is None or not isinstance(event, dict):
+        return True
+    return any(True for _ in _edits_in_event(line[start:end], masker))
+
+
+def _edits_of_events(text: str, masker: Masker, spelled: dict[StringPath, list[TextPiece]]) -> Iterator[Edit]:
+    """Yield the edits of single strings, and of lines between events. Add the pieces of longer texts to `spelled`."""
     done = 0
     may_change = masker.may_change(text)
     for start, end, event in _events(text):
@@ -205,9 +255,6 @@ def edits_of_stream(text: str, masker: Masker) -> Iterator[Edit]:
         done = end
     if may_change:
         yield from _edits_between(text, done, len(text), masker)
-    for path, pieces in spelled.items():
-        place = TextPlace(LLMStreamFact.kind, (*TEXT_OF_STREAM, str(_name_of(path))))
-        yield from edits_of_pieces(text, pieces, masker, place)
 
 
 def _events(text: str) -> Iterator[tuple[int, int, Payload]]:

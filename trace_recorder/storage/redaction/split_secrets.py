@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import TypeVar
@@ -59,7 +59,7 @@ A path has names of members, positions in lists, and pairs of a member in `TELLI
 """
 
 
-class _Piece(Struct, frozen=True, gc=False):
+class StreamPiece(Struct, frozen=True, gc=False):
     """A piece of the model's text.
 
     `line` is the number of its line in the part. `start` and `end` are its span in this line, with its quotes. `text`
@@ -90,7 +90,7 @@ class Part:
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
-        self._pieces_at: dict[StringPath, list[_Piece]] = {}
+        self._pieces_at: dict[StringPath, list[StreamPiece]] = {}
         self._other_lines: dict[str, None] = {}
         """The lines that no `EventForm` of an earlier line has read, and the lines between two events."""
         self._varying: list[str] = []
@@ -105,7 +105,7 @@ class Part:
 
     def _read(self) -> None:
         """Find the pieces of all lines except long lines, and the strings to search besides the pieces."""
-        forms: list[tuple[EventForm, list[_Piece]]] = []
+        forms: list[tuple[EventForm, list[StreamPiece]]] = []
         number = 0
         while number < len(self._lines):
             if number % _STEP == 0:
@@ -124,7 +124,7 @@ class Part:
                     forms = [new, *forms[: _MOST_FORMS - 1]]
                 number += 1
 
-    def _add_run(self, run: EventRun, piece_start: int, number: int, pieces: list[_Piece]) -> None:
+    def _add_run(self, run: EventRun, piece_start: int, number: int, pieces: list[StreamPiece]) -> None:
         """Add the pieces and the other varying strings of a run of events, which begins with the line `number`."""
         for segment in run.segments:
             counter, spelled, _ = segment
@@ -133,20 +133,20 @@ class Part:
                 text = spelled
                 if "\\" in spelled:
                     text = json.loads(f'"{spelled}"')
-                pieces.append(_Piece(number, start - 1, start + len(spelled) + 1, text))
+                pieces.append(StreamPiece(number, start - 1, start + len(spelled) + 1, text))
             self._varying += filter(None, segment)
             number += len(run.between) + 1
         if run.between:
             self._other_lines |= dict.fromkeys(run.between)
 
-    def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
+    def _read_event(self, number: int) -> tuple[EventForm, list[StreamPiece]] | None:
         """Parse a line, and add its pieces.
 
         If the line has exactly one piece, return the line's `EventForm`, and the list of all pieces that have the same
         path. Otherwise return None.
         """
         line = self._lines[number]
-        pieces: list[tuple[StringPath, _Piece]] = []
+        pieces: list[tuple[StringPath, StreamPiece]] = []
         begin = _JSON_BEGIN.search(line)
         if begin is not None and (_NAME.search(line) or "\\u" in line):
             pieces += _pieces(line, begin.start(), number)
@@ -178,6 +178,19 @@ class Part:
         for pieces in self._pieces_at.values():
             yield "".join([piece.text for piece in pieces])
         yield "\n".join(self._other_lines) + '"' + '"\n"'.join(self._varying) + '"'
+
+    def pieces(self) -> Mapping[StringPath, Sequence[StreamPiece]]:
+        """Return the pieces of all lines, by the path of their text."""
+        self._read_long_lines()
+        return self._pieces_at
+
+    def other_lines(self) -> Collection[str]:
+        """Return the lines that no `EventForm` of an earlier line has read, each once."""
+        return self._other_lines.keys()
+
+    def varying_strings(self) -> set[str]:
+        """Return the strings in which lines of one form differ, as they are spelled. Pieces are among them."""
+        return {*self._varying}
 
     def mask(
         self, possible_secrets: PossibleSecrets, mask: Mask, mask_arguments: Mask
@@ -231,7 +244,7 @@ class Part:
 class _JoinedText:
     """The model's text at one path, joined from its pieces."""
 
-    def __init__(self, pieces: list[_Piece]) -> None:
+    def __init__(self, pieces: list[StreamPiece]) -> None:
         self._lines = [piece.line for piece in pieces]
         self._text = "".join([piece.text for piece in pieces])
         self._ends = list(accumulate([len(piece.text) for piece in pieces]))
@@ -278,7 +291,7 @@ def _is_of_arguments(path: StringPath) -> bool:
     return path[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
 
 
-def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, _Piece]]:
+def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, StreamPiece]]:
     try:
         event = json.loads(line[begin:])
     except ours(ValueError, RecursionError):
@@ -288,11 +301,11 @@ def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, _P
     for strings, (path, text) in enumerate(_in_steps(strings_of_event(event)), 1):
         if path and path[-1] in PIECES and text:
             texts[strings] = path, text
-    pieces: list[tuple[StringPath, _Piece]] = []
+    pieces: list[tuple[StringPath, StreamPiece]] = []
     for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
         if literals in texts:
             path, text = texts[literals]
-            pieces.append((path, _Piece(number, literal.start(), literal.end(), text)))
+            pieces.append((path, StreamPiece(number, literal.start(), literal.end(), text)))
     if (
         literals == strings
     ):  # they differ if an object has two members with one name: the parser keeps the last one only
@@ -326,7 +339,7 @@ def strings_of_event(value: Payload, path: StringPath = ()) -> Iterator[tuple[St
             yield from strings_of_event(element, (*path, at) if several else path)
 
 
-def _changed_pieces(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
+def _changed_pieces(pieces: list[StreamPiece], text: str, masked: str) -> Iterator[tuple[StreamPiece, str]]:
     """Yield each piece that masking changes, with its new text. The first of these pieces gets the mask."""
     head = common_length(text, masked)
     head = min(head, len(text) - 1)
