@@ -222,18 +222,20 @@ class _JournalRedaction:
         may_have_more = self._may_have_more
         history = "delta" if self._ends.get("history") == "delta" else "auto"
         new = WholeDocument(self._journal, history, status=self._status)
+        if not may_have_more:
+            new.write(self._document, sync=True)
+            return
+        edited = edited_document(self._document, self._removed)
         aside = temporary_path(self._document)
         try:
             new.write(aside, sync=True)
-            if may_have_more:
-                edited = edited_document(self._document, self._removed)
-                if describe_losses(edited.value, document_json(aside)) is not None:
-                    _write_edited(self._document, edited, self._rules)
-                    return
-            aside.replace(self._document)
-            sync_directory(self._document.parent)
+            if describe_losses(edited.value, document_json(aside)) is None:
+                aside.replace(self._document)
+                sync_directory(self._document.parent)
+                return
         finally:
             aside.unlink(missing_ok=True)
+        _write_edited(self._document, edited, self._rules)
 
 
 def _status_of_ended(journal: Path, counts: RewriteCounts) -> Status:

@@ -364,12 +364,18 @@ def stale_files(directory: Path) -> Iterator[StaleFile]:
 
 
 def remove_temporary_files(document: Path) -> None:
-    """Remove the temporary files of a run's files that ended processes of this host have left. Raises OSError."""
+    """Remove the temporary files of a run's files that killed processes have left. Raises OSError.
+
+    The caller holds the lock of the run, so no process writes one of them.
+    """
     crc = _crc_of(document)
     with os.scandir(document.parent) as entries:
         for entry in entries:
             name = _TEMPORARY_NAME.fullmatch(entry.name)
-            if name is not None and name["crc"] == crc and not _process_exists(name["pid"]):
+            if name is None or name["pid"] is None:
+                continue
+            aside = f".{name['pid']}.{crc}.tmp"  # a document that is compared is written beside, by a file of its own
+            if name["crc"] in {crc, _crc_of(Path(aside))}:
                 os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
 
 

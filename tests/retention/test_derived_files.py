@@ -1,0 +1,97 @@
+"""Indexes and tables lose the texts of redacted runs, and keep those of other runs, which are named."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.catalog.many_runs import settle
+from tests.cli.invoking import invoke, recorded
+from tests.retention.test_redaction_kills import files_with_text
+from trace_recorder import open_index, redact
+from trace_recorder.retention.derived_files import DerivedFiles, table_files
+from trace_recorder.retention.removed_texts import MASK, RemovedTexts
+
+TEXT = "Ann Lee and her seven files"
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Return a directory with two runs that have the text, a run below it, an index and both forms of tables."""
+    directory = tmp_path / "stored"
+    recorded(directory / "run.json", f"it was {TEXT}", metadata={"by": TEXT})
+    recorded(directory / "other.json", f"so it was {TEXT}")
+    recorded(directory / "below" / "none.json", "nobody")
+    settle(directory)
+    assert invoke("export", directory, "-f", "parquet", "-o", directory / "tables").exit_code == 0
+    assert invoke("export", directory, "-f", "parquet", "--form", "scout", "-o", directory / "scout").exit_code == 0
+    assert open_index(directory).update().runs == 3
+    return directory
+
+
+def cells(directory: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of all tables."""
+    parquet = import_module("pyarrow.parquet")
+    return {str(path.relative_to(directory)): parquet.read_table(path).to_pylist() for path in table_files([directory])}
+
+
+def test_rows_of_the_run_change_and_no_others(stored: Path) -> None:
+    """In each table, the text goes from the rows of the redacted run. Schemas and metadata stay."""
+    before = cells(stored)
+    parquet = import_module("pyarrow.parquet")
+    schemas = {path: parquet.ParquetFile(path).schema_arrow for path in table_files([stored])}
+
+    redact(stored / "run.json", text=TEXT)
+
+    expected = json.loads(json.dumps(before, default=str).replace(f"it was {TEXT}", f"it was {MASK}"))
+    after = json.loads(json.dumps(cells(stored), default=str))
+    for table, rows in after.items():
+        for row, old in zip(rows, expected[table], strict=True):
+            if "other" in str(row.get("file") or row.get("source_uri")):
+                assert json.dumps(row).replace(f"so it was {TEXT}", f"so it was {MASK}") == json.dumps(old)
+            else:
+                assert json.dumps(row) == json.dumps(old).replace(TEXT, MASK)
+    assert {path: parquet.ParquetFile(path).schema_arrow for path in table_files([stored])} == schemas
+
+
+def test_the_text_is_in_no_file_after_both_runs_were_redacted(stored: Path) -> None:
+    """The index has no word of it in a free page either, and still answers."""
+    index = stored / ".trace-recorder.sqlite3"
+    assert index.name in files_with_text(stored)
+
+    left = [redact(stored / name, text=TEXT).leftovers for name in ("run.json", "other.json")]
+
+    assert (left, files_with_text(stored)) == ([(), ()], [])
+    assert sorted(path.name for path in open_index(stored).find("text~REDACTED")) == ["other.json", "run.json"]
+    assert [*open_index(stored).find('"seven files"')] == []
+
+
+def test_other_runs_with_the_text_are_named(stored: Path) -> None:
+    """They are found by a text in any spelling, or by a pattern, and are not changed."""
+    recorded(stored / "below" / "spelled.json", json.dumps(json.dumps("Jörg Lee")))
+    before = {path: path.read_bytes() for path in stored.glob("*.json*")}
+
+    def others(*texts: str, **patterns: Any) -> list[str]:
+        derived = DerivedFiles([stored / "run.json"], RemovedTexts(texts, **patterns), directories=[stored])
+        return [path.name for path in derived.others()]
+
+    assert others(TEXT) == ["other.json"]
+    assert others("Jörg Lee") == ["spelled.json"]
+    assert others(patterns=[re.compile("so it w.s")]) == ["other.json"]
+    assert others("not there") == []
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_is_left_in_a_table_is_named(stored: Path) -> None:
+    """If a table cannot be written, its file is named."""
+    redact(stored / "other.json", text=TEXT)
+    derived = DerivedFiles([stored / "run.json"], RemovedTexts([TEXT]), directories=[stored])
+
+    left = sorted(leftover.file.parent.name for leftover in derived.leftovers([]) if leftover.file.suffix == ".parquet")
+
+    assert left == ["calls", "runs", "steps", "transcripts"]
