@@ -32,9 +32,14 @@ def test_members_that_records_share_are_described() -> None:
     assert {name for name in SHARED if f"`{name}`" not in PAGE} == set()
 
 
-READERS_OF_LINES = {"storage/fact_reader.py", "storage/journal_reader.py", "reading/validate.py"}
+READERS_OF_LINES = {
+    *("storage/fact_reader.py", "storage/journal_reader.py", "storage/rewritten_journal.py", "reading/validate.py"),
+}
 """The files that see a record as JSON. All others get facts."""
-WRITERS_OF_LINES = {"facts.py", "storage/fact_writer.py", "storage/fact_reader.py", "storage/journal_lines.py"}
+WRITERS_OF_LINES = {
+    *("facts.py", "storage/fact_writer.py", "storage/fact_reader.py", "storage/journal_lines.py"),
+    "storage/rewritten_journal.py",
+}
 """The files that know the members of a fact by their names as texts."""
 OF_READERS = {"read_fact", "fact_decoder", "json_of_line"}
 OF_WRITERS = {"own_and_foreign_members", "hints_of"}

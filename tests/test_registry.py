@@ -99,6 +99,7 @@ READING = {
     "recover": (("run.json",), "run.json"),
     "prune": (("run.json", "--where", "There"), "run.json"),
     "score": (("run.json", "--reward", "reward.py:good"), "good"),
+    "redact": (("run.json", "--pattern", "There"), "run.json: 1 place"),
     "view": (("run.json", "-o", "page.html"), "wrote page.html"),
     "export": (("run.json", "-f", "echo-pairs"), '{"question": "There", "answer": "Hello"}'),
     "import": (("notes.jsonl", "-o", "imported"), "notes.jsonl"),

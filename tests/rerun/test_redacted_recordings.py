@@ -33,11 +33,11 @@ def test_a_mismatch_says_that_texts_were_removed(tmp_path: Path) -> None:
     record(path, [said("Ann Lee is 7")], lambda model: ask(model, ASKED))
     redact(path, function=lambda text: text.replace("Ann", "X"))
 
-    with (
-        pytest.raises(ReplayMismatchError, match="Texts were removed from this recording"),
-        replay(path) as replayed,
-    ):
+    with replay(path, strict=False) as replayed, pytest.raises(openai.APIConnectionError) as refused:
         ask(replayed.wrap(client()), ASKED)
+
+    assert isinstance(refused.value.__cause__, ReplayMismatchError)
+    assert "Texts were removed from this recording" in str(refused.value.__cause__)
 
 
 def test_a_redacted_run_is_forked(tmp_path: Path) -> None:
