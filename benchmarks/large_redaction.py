@@ -44,16 +44,16 @@ def write_journal(path: Path, megabytes: int) -> None:
 def _call(number: int) -> list[tuple[str, object]]:
     """Return the records of a call: a new message with source code, a streamed answer, and a tool."""
     source = _SOURCES[number % len(_SOURCES)][:40_000]
-    said = f"{source[:3_000]} {TEXT if number % 100 == 0 else 'nobody'} {number}"
+    answer = f"{source[:3_000]} {TEXT if number % 100 == 0 else 'nobody'} {number}"
     message = {"role": "user", "content": f"{number}: {source} {TEXT if number % 100 == 50 else ''}"}
     call = {"interaction_id": f"llm_{number + 1}", "attempt": 0}
     request = {"api": "openai-chat", "provider": "p", "method": "POST", "url": "u", "stream": True}
     items = {"messages": [[max(0, number - 20), number]]}
     events = [
-        {"choices": [{"index": 0, "delta": {"content": text}}]} for text in re.findall(r".{1,5}", said, re.DOTALL)
+        {"choices": [{"index": 0, "delta": {"content": text}}]} for text in re.findall(r".{1,5}", answer, re.DOTALL)
     ]
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
-    whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]}
+    whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}]}
     head = {"status": 200, "time_to_first_token_seconds": 0.1, "headers": {}}
     tool = {"execution_id": f"tool_{number + 1}", "name": "read"}
     return [

@@ -60,12 +60,9 @@ def test_rules_may_be_combined(runs: Path) -> None:
     result = invoke("redact", runs, *arguments, "--function", f"{runs.parent / 'mine.py'}:quiet", "--yes")
 
     assert result.exit_code == 0
-    one, two = load(runs / "one.json"), load(runs / "two.json")
-    assert (one.llm_interactions[0].response.content, two.llm_interactions[0].response.content) == (
-        f"{MASK} {MASK}",
-        "no one",
-    )
-    assert (one.task, two.task) == (MASK, MASK)
+    loaded = [load(runs / name) for name in ("one.json", "two.json")]
+    answers = [run.llm_interactions[0].response.content for run in loaded]
+    assert (answers, [run.task for run in loaded]) == ([f"{MASK} {MASK}", "no one"], [MASK, MASK])
 
 
 def test_a_query_selects_runs(runs: Path) -> None:

@@ -87,7 +87,7 @@ def cut_at_lines(data: bytes, random: Random) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", SPELLED)
 def test_a_text_is_removed_from_a_stream_of_each_dialect(kind: str, seed: int, tmp_path: Path) -> None:
-    """The joined stream is that of a model that said the mask. Other events stay byte for byte."""
+    """The joined stream is that of a model that words the mask. Other events stay byte for byte."""
     random = Random(f"{kind}{seed}")
     texts = pieces(f"I am {TEXT}, and you?", random)
     api = kind.partition(",")[0]
@@ -149,16 +149,16 @@ def test_a_list_of_events_is_a_stream_too(indent: int | None, is_cut: bool, tmp_
     redact(journal, text=TEXT)
 
     [after] = texts_of(journal)
-    said = [event["candidates"][0]["content"]["parts"][0]["text"] for event in json.loads(after + b"]" * is_cut)]
-    assert ("".join(said), len(said)) == (f"I am {MASK}!", len(texts))
+    words = [event["candidates"][0]["content"]["parts"][0]["text"] for event in json.loads(after + b"]" * is_cut)]
+    assert ("".join(words), len(words)) == (f"I am {MASK}!", len(texts))
 
 
 def test_streams_at_the_same_time_are_apart(tmp_path: Path) -> None:
     """Two choices of one stream spell two texts. A text that only both together spell is not removed."""
-    said = ["An", "An", "n Le", "n Le", "e", "a"]
+    words = ["An", "An", "n Le", "n Le", "e", "a"]
     lines = [
         f"data: {json.dumps({'choices': [{'index': number % 2, 'delta': {'content': text}}]})}\n\n"
-        for number, text in enumerate(said)
+        for number, text in enumerate(words)
     ]
     journal = run_of(tmp_path / "run.jsonl", "openai-chat", ["".join(lines).encode()])
 
@@ -195,8 +195,8 @@ def test_frames_are_changed_too(framing: str, tmp_path: Path) -> None:
 
     redact(journal, text=TEXT)
 
-    said = [json.loads(line)["payload"]["delta"]["text"] for line in texts_of(journal)[0].splitlines()]
-    assert ("".join(said), len(said)) == (f"I am {MASK}!", len(texts))
+    words = [json.loads(line)["payload"]["delta"]["text"] for line in texts_of(journal)[0].splitlines()]
+    assert ("".join(words), len(words)) == (f"I am {MASK}!", len(texts))
 
 
 def test_tokens_with_their_probabilities_go_with_the_text(tmp_path: Path) -> None:
@@ -206,14 +206,15 @@ def test_tokens_with_their_probabilities_go_with_the_text(tmp_path: Path) -> Non
         alternatives = [{"token": text, "logprob": -0.1, "bytes": [*text.encode()]}, {"token": f"{text}x"}]
         return {"token": text, "logprob": -0.1, "bytes": [*text.encode()], "top_logprobs": alternatives}
 
-    said = ["hi ", "An", "n L", "ee", "!"]
+    words = ["hi ", "An", "n L", "ee", "!"]
     events = [
-        {"choices": [{"index": 0, "delta": {"content": text}, "logprobs": {"content": [token(text)]}}]} for text in said
+        {"choices": [{"index": 0, "delta": {"content": text}, "logprobs": {"content": [token(text)]}}]}
+        for text in words
     ]
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
     journal = run_of(tmp_path / "run.jsonl", "openai-chat", [stream.encode()])
     journal.write_bytes(
-        journal.read_bytes() + line(99, "annotation", {"key": "k", "value": {"logprobs": [*map(token, said)]}})
+        journal.read_bytes() + line(99, "annotation", {"key": "k", "value": {"logprobs": [*map(token, words)]}})
     )
 
     redact(journal, text="Ann Lee")

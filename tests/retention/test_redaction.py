@@ -220,13 +220,13 @@ def test_temporary_files_of_ended_processes_go(tmp_path: Path) -> None:
     """A process that was killed may have left a part of a file."""
     run = rich_run(tmp_path / "run.json")
     own = temporary_path(run)
-    left = [own, own.with_name(own.name.replace(f".{os.getpid()}.", ".999999999."))]
-    for path in left:
+    temporaries = [own, own.with_name(own.name.replace(f".{os.getpid()}.", ".999999999."))]
+    for path in temporaries:
         path.write_text("hello")
 
     redact(run, text="hello")
 
-    assert [path for path in left if path.exists()] == []
+    assert [path for path in temporaries if path.exists()] == []
 
 
 def test_records_can_be_added_to_a_redacted_run(tmp_path: Path) -> None:

@@ -58,25 +58,27 @@ def without_times(document: dict[str, object]) -> object:
 
 def test_a_killed_redaction_leaves_the_old_run_or_the_new_one(stored: Path, tmp_path: Path) -> None:
     """After each kill the run can be read, and the same redaction leaves nothing, in no file, and no temporary file."""
-    expected, faults, at = shutil.copytree(stored, tmp_path / "expected"), [], 1
+    expected, faults, number = shutil.copytree(stored, tmp_path / "expected"), [], 1
     old = without_times(load(stored / "run.json").to_document())
     remove_text(expected)
     new = without_times(load(expected / "run.json").to_document())
     assert (files_with_text(stored)[:2], files_with_text(expected)) == ([".trace-recorder.sqlite3", "run.json"], [])
-    names = sorted(path.name for path in expected.rglob("*"))
+    names = {path.name for path in expected.rglob("*")}
     shutil.copytree(stored, tmp_path / "warm")
 
     with Killer(f"{__name__}:{remove_text.__name__}", tmp_path / "warm", tmp_path / "killing.so") as killer:
-        while killer.kill(shutil.copytree(stored, tmp_path / "killed"), at):
-            faults += [(at, fault) for fault in faults_after(tmp_path / "killed", old, new)]
+        while killer.kill(shutil.copytree(stored, tmp_path / "killed"), number):
+            faults += [(number, fault) for fault in faults_after(tmp_path / "killed", old, new)]
             remove_text(tmp_path / "killed")
             if files_with_text(tmp_path / "killed"):
-                faults.append((at, f"still in {files_with_text(tmp_path / 'killed')}"))
+                faults.append((number, f"still in {files_with_text(tmp_path / 'killed')}"))
             if sorted(path.name for path in (tmp_path / "killed").rglob("*")) != names:
-                faults.append((at, f"other files: {sorted(path.name for path in (tmp_path / 'killed').rglob('*'))}"))
+                faults.append(
+                    (number, f"other files: {sorted(path.name for path in (tmp_path / 'killed').rglob('*'))}")
+                )
             if without_times(load(tmp_path / "killed" / "run.json").to_document()) != new:
-                faults.append((at, "the second redaction does not complete the first"))
+                faults.append((number, "the second redaction does not complete the first"))
             shutil.rmtree(tmp_path / "killed")
-            at += 1
+            number += 1
 
-    assert (faults, at > 30) == ([], True)
+    assert (faults, number > 30) == ([], True)

@@ -154,7 +154,7 @@ COMMANDS = {
     "export": "export:export",
     "import": "import_command:import_",
     "score": "score:score",
-    "redact": "redact:redact",
+    "redact": "redact:redact_",
     "run": "run:run",
     "proxy": "proxy:proxy",
     "replay": "replay:replay",

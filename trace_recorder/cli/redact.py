@@ -60,7 +60,7 @@ Tables = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Remove the texts. Otherwise only count them.")]
 
 
-def redact(  # noqa: PLR0913, PLR0917 - one argument for each option
+def redact_(  # noqa: PLR0913, PLR0917 - one argument for each option
     paths: DefaultRuns = None,
     text_from: TextFrom = None,
     pattern: Pattern = None,
@@ -84,20 +84,21 @@ def redact(  # noqa: PLR0913, PLR0917 - one argument for each option
     runs = selected.paths
     loop = RunLoop(len(runs))
     redacted = [*loop.over(_redact_each(runs, rules, dry_run=not yes))]
-    found = [run for run in redacted if run.count]
-    for run in found:
-        loop.print([f"{run.path}: {_places(run)}"])
-    total = f"{pluralize(sum(run.count for run in found), 'place')} in {pluralize(len(found), 'run')}"
+    redacted_runs = [run for run in redacted if run.count]
+    for run in redacted_runs:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.places.items()))
+        loop.print([f"{run.path}: {pluralize(run.count, 'place')} ({kinds})"])
+    total = f"{pluralize(sum(run.count for run in redacted_runs), 'place')} in {pluralize(len(redacted_runs), 'run')}"
     if not yes:
-        hint = ": nothing was changed; --yes removes them" if found else ""
+        hint = ": nothing was changed; --yes removes them" if redacted_runs else ""
         warn(f"{total}{hint}")
     else:
-        left = [leftover for run in redacted for leftover in map(str, run.leftovers)]
-        left += _follow(redacted, paths, index, tables or [])
-        for place in left:
+        leftovers = [leftover for run in redacted for leftover in map(str, run.leftovers)]
+        leftovers += _follow(redacted, paths, index, tables or [])
+        for place in leftovers:
             warn(f"left: {place}")
-        warn(f"{total} removed, {pluralize(len(left), 'place')} left")
-        if left:
+        warn(f"{total} removed, {pluralize(len(leftovers), 'place')} left")
+        if leftovers:
             raise typer.Exit(1)
     if loop.failed or selected.unreadable:
         raise typer.Exit(1)
@@ -134,11 +135,6 @@ def _redact_each(
         yield process_or_error(run, partial(redact_files, run, rules, dry_run=dry_run), "redacted")
 
 
-def _places(run: RedactedRun) -> str:
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.places.items()))
-    return f"{pluralize(run.count, 'place')} ({kinds})"
-
-
 def _follow(
     redacted: Sequence[RedactedRun], paths: Sequence[Path], index: Path | None, tables: list[Path]
 ) -> list[str]:
@@ -156,9 +152,9 @@ def _follow(
     try:
         for sentence in derived.update():
             print_lines(console(), [sentence])
-        left = [*map(str, derived.leftovers(others))]
+        leftovers = [*map(str, derived.leftovers(others))]
     except (OSError, MissingExtraError) as error:
-        left = [f"an index or a table could not be brought up to date: {error}"]
+        leftovers = [f"an index or a table could not be brought up to date: {error}"]
     for other in others:
         warn(f"{other}: it has a removed text too, and was not selected")
-    return left
+    return leftovers

@@ -8,6 +8,7 @@ runs that have a removed text are found, and not changed.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib import import_module
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 _ID_COLUMNS = ("trajectory_id", "source_id")
 _FILE_COLUMNS = ("file", "source_uri")
+_TABLE_FILE = re.compile(r".*\.parquet|\.part-.*\.tmp")
+"""Matches the names of Parquet files, and of those that an interrupted export left."""
 TABLE = "table"
 """The kind of a text in a table. Its path is the name of its column."""
 
@@ -62,7 +65,7 @@ class DerivedFiles:
     ) -> None:
         self._removed = removed
         self._searched = removed.without_functions()
-        self._directories = sorted({*map(_place_of, runs), *map(Path.resolve, directories)})
+        self._directories = sorted({*(run.resolve().parent for run in runs), *map(Path.resolve, directories)})
         self._runs = {journal_path_for(run.resolve()) for run in runs}
         self._redacted = _redacted_runs(runs)
         above = {each for directory in self._directories for each in (directory, *directory.parents)}
@@ -131,10 +134,6 @@ def _has_text_in_file(path: Path, removed: RemovedTexts) -> bool:
     return any(leftovers.in_document(path, removed))
 
 
-def _place_of(run: Path) -> Path:
-    return run.resolve().parent
-
-
 def _ids_of(run: Path) -> set[str]:
     """Return the id of a run, from the first line of its journal, or from its document. Raises OSError."""
     journal = journal_path_for(run)
@@ -171,14 +170,16 @@ class RedactedRuns(NamedTuple):
 
 def table_files(directories: Iterable[Path]) -> list[Path]:
     """Return the Parquet files of tables in these directories and below them, also those of interrupted exports."""
-    found: set[Path] = set()
+    files_of_tables: set[Path] = set()
     for directory in directories:
         for place, names, files in os.walk(directory):
             names[:] = [name for name in names if not name.startswith(".")]
             if Path(place).name in TABLES:
-                found |= {Path(place, name) for name in files if name.endswith(".parquet")}
-                found |= {Path(place, name) for name in files if name.startswith(".part-") and name.endswith(".tmp")}
-    return sorted(found)
+                files_of_tables |= {Path(place, name) for name in files if name.endswith(".parquet")}
+                files_of_tables |= {
+                    Path(place, name) for name in files if name.startswith(".part-") and name.endswith(".tmp")
+                }
+    return sorted(files_of_tables)
 
 
 def redact_table(path: Path, removed: RemovedTexts, runs: RedactedRuns) -> int:

@@ -66,24 +66,22 @@ def places_in_json(text: str, removed: RemovedTexts) -> Iterator[str]:
     if not spans:
         return
     tokens = [token for token in json_tokens(text) if any(s < token.end and token.start < e for s, e in spans)]
-    places = (_pointer(token) for token in tokens if not _is_of_format(text, token) and _has_text(text, token, removed))
+    places = (_pointer(token) for token in tokens if not _is_of_format(text, token, removed))
     yield from dict.fromkeys(places)
 
 
-def _has_text(text: str, token: JsonToken, removed: RemovedTexts) -> bool:
-    """Return whether a token has a text also after it was decoded: its escapes may have the same letters by chance."""
-    spelled = text[token.start : token.end]
-    return spelled[0] != '"' or bool(spans_in(decode_string(spelled, 0, len(spelled)), removed))
+def _is_of_format(text: str, token: JsonToken, removed: RemovedTexts) -> bool:
+    """Return whether a token is a word of the format, or an encoded stream, whose text is searched unpacked.
 
-
-def _is_of_format(text: str, token: JsonToken) -> bool:
-    """Return whether a token is a word of the format, or an encoded stream, whose text is searched unpacked."""
+    The same is true of a string whose escapes have the letters of a text by chance.
+    """
     if token.path[:1] and token.path[0] in ENCODED_STREAM:
         return True
     spelled = text[token.start : token.end]
     if spelled[0] != '"':
         return spelled in {"true", "false", "null"}
-    return (token.is_name and len(token.path) == 1) or decode_string(spelled, 0, len(spelled)) in format_words()
+    value = decode_string(spelled, 0, len(spelled))
+    return (token.is_name and len(token.path) == 1) or value in format_words() or not spans_in(value, removed)
 
 
 def _pointer(token: JsonToken) -> str:

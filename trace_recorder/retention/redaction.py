@@ -199,7 +199,9 @@ class _JournalRedaction:
     def apply(self, files: ExitStack) -> None:
         """Replace the journal if it changes, and then the document. `files` gets the new journal, which is locked."""
         if self._places.total() > self._places[DOCUMENT]:
-            fd, _ = create_filled(temporary_path(self._document), self._fill, self._take_name)
+            fd, _ = create_filled(
+                temporary_path(self._document), self._fill, lambda filled: filled.replace(self._journal)
+            )
             files.callback(close_ignoring_errors, fd)
             sync_directory(self._journal.parent)
         elif not (self._is_document_old or self._places):
@@ -213,9 +215,6 @@ class _JournalRedaction:
         fact = RemovalFact(rules=self._rules.names, places=self._rewritten.counts.places.total())
         write_all(fd, encode_lines([record_of(fact_text(fact))], self._rewritten.counts.last_seq + 1, now()))
         sync_file(fd)
-
-    def _take_name(self, filled: Path) -> None:
-        filled.replace(self._journal)
 
     def _write_document(self) -> None:
         """Make the document again. If the old one had more than its journal, the old one is edited instead."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from trace_recorder.errors import RedactionRuleError
@@ -43,10 +43,14 @@ class RedactionRules:
     @property
     def names(self) -> list[str]:
         """The kinds of the rules, with the names of functions, and the addresses."""
+        functions = [
+            (getattr(function, "__module__", ""), getattr(function, "__qualname__", type(function).__qualname__))
+            for function in self.functions
+        ]
         return [
             *["text"][: len(self.texts)],
             *["pattern"][: len(self.patterns)],
-            *(f"function {_name_of(function)}" for function in self.functions),
+            *(f"function {':'.join(filter(None, names))}" for names in functions),
             *(f"path {address}" for address in self.addresses),
         ]
 
@@ -66,8 +70,3 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise RedactionRuleError(f"{pattern!r} is not a regular expression: {error}") from None
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", type(function).__qualname__)
-    return f"{module}:{name}" if module else name

@@ -162,7 +162,11 @@ class RemovedTexts:
             yield from removed.in_base64(text, mask_bytes)
         if not (self.patterns or self._short) or _ENCODED.search(text) is None:
             return
-        for word in encoded_secrets(Look(text), NO_SPANS, self._decoded_spans):
+
+        def search(decoded: str) -> list[Secret]:
+            return [Secret(start, end, KNOWN) for start, end in self._plain_spans(decoded)]
+
+        for word in encoded_secrets(Look(text), NO_SPANS, search):
             if word.kind != ENCODED:
                 yield Edit(word.start, word.end, MASK)
                 continue
@@ -170,9 +174,6 @@ class RemovedTexts:
             decoded = text_of_word(letters) or ""
             changed = apply_edits(decoded, joined_edits([*self._plain_edits(decoded)]))
             yield Edit(word.start, word.end, _encoded_like(letters, changed))
-
-    def _decoded_spans(self, text: str) -> list[Secret]:
-        return [Secret(start, end, KNOWN) for start, end in self._plain_spans(text)]
 
     # ── JSON in a string ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -191,7 +191,13 @@ def _spelled(character: str) -> str:
     if character[0] == "\\":
         count = len(character)
         return rf"(?:\\{{{count},{16 * count}}}|(?:%(?:25)*5[cC]){{{count}}}|(?:\\\\{{0,16}}u005[cC]){{{count}}})"
-    alternatives = [re.escape(character), *_unicode_escapes(character), _in_url(character)]
+    units, data = character.encode("utf-16-be", "surrogatepass").hex(), character.encode("utf-8", "surrogatepass")
+    alternatives = [
+        re.escape(character),
+        "".join(_hexadecimal(f"{_BACKSLASHES}u", units[at : at + 4]) for at in range(0, len(units), 4)),
+        _hexadecimal(f"{_BACKSLASHES}U", f"{ord(character):08x}"),
+        "".join(_hexadecimal("%(?:25)*", f"{byte:02x}") for byte in data),
+    ]
     short = _SHORT_ESCAPES.get(character)
     if short is not None:
         alternatives.append(_BACKSLASHES + short)
@@ -203,12 +209,6 @@ def _spelled(character: str) -> str:
     return f"(?:{'|'.join(alternatives)})"
 
 
-def _unicode_escapes(character: str) -> Iterator[str]:
-    units = character.encode("utf-16-be", "surrogatepass").hex()
-    yield "".join(_hexadecimal(f"{_BACKSLASHES}u", units[at : at + 4]) for at in range(0, len(units), 4))
-    yield _hexadecimal(f"{_BACKSLASHES}U", f"{ord(character):08x}")
-
-
 def _python_escapes(character: str) -> Iterator[str]:
     if ord(character) < 256:
         yield _hexadecimal(f"{_BACKSLASHES}x", f"{ord(character):02x}")
@@ -217,11 +217,6 @@ def _python_escapes(character: str) -> Iterator[str]:
         yield "".join(_hexadecimal(f"{_BACKSLASHES}x", f"{byte:02x}") for byte in data)
 
 
-def _in_url(character: str) -> str:
-    data = character.encode("utf-8", "surrogatepass")
-    return "".join(_hexadecimal("%(?:25)*", f"{byte:02x}") for byte in data)
-
-
 def _hexadecimal(begin: str, digits: str) -> str:
     """Return a pattern of hexadecimal digits in both cases after the pattern `begin`."""
-    return begin + "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
+    return begin + "".join(f"[{digit}{digit.upper()}]" for digit in digits)

@@ -181,7 +181,11 @@ class RewrittenJournal:
         edits = joined_edits([*edited.edits, *edits_in_lists(data, record.kind, self._masker)])
         if not edits:
             return line
-        whole = begin + _encoded(apply_edits(data, edits))
+        changed = apply_edits(data, edits)
+        try:
+            whole = begin + encode_text(changed)
+        except ours(UnicodeEncodeError):  # half of a surrogate pair, which the line had too
+            whole = begin + changed.encode("utf-8", "surrogatepass")
         return b'%s,"crc":"%08x"}' % (whole, crc32(whole))
 
     def _changed_stream(self, record: Record, streams: StreamEdits) -> Mapping[JsonPath, str]:
@@ -242,10 +246,3 @@ class _Structure:
         if first == "items":
             return len(path) != 2  # the names of the body's members are those that the body has
         return len(path) == 1
-
-
-def _encoded(data: str) -> bytes:
-    try:
-        return encode_text(data)
-    except ours(UnicodeEncodeError):
-        return data.encode("utf-8", "surrogatepass")
