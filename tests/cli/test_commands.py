@@ -319,7 +319,6 @@ def test_version_prints_the_name_and_the_version() -> None:
     assert invoke("--version").startswith("trace-recorder ")
 
 
-
 def test_main_exits_as_its_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The package's entry point reads the program's arguments, and exits with the code of the command."""
     monkeypatch.setattr(sys, "argv", ["trace-recorder", "--version"])
