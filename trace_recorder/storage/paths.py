@@ -368,14 +368,14 @@ def remove_temporary_files(document: Path) -> None:
 
     The caller holds the lock of the run, so no process writes one of them.
     """
-    crc = _crc_of(document)
+    crc = crc_of_name(document)
     with os.scandir(document.parent) as entries:
         for entry in entries:
             name = _TEMPORARY_NAME.fullmatch(entry.name)
             if name is None or name["pid"] is None:
                 continue
             aside = f".{name['pid']}.{crc}.tmp"  # a document that is compared is written beside, by a file of its own
-            if name["crc"] in {crc, _crc_of(Path(aside))}:
+            if name["crc"] in {crc, crc_of_name(Path(aside))}:
                 os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
 
 
