@@ -142,7 +142,19 @@ def test_every_own_text_of_a_fact_is_structure_or_a_text() -> None:
 
     assert texts - STRUCTURE == {
         *("agent", "agent_id", "parent_agent_id", "call_id", "name", "key", "model", "provider", "rules", "state"),
-        *("host", "recorder", "python", "platform", "items", "strings", "ended_by", "error", "metadata", "task"),
+        *(
+            "session",
+            "host",
+            "recorder",
+            "python",
+            "platform",
+            "items",
+            "strings",
+            "ended_by",
+            "error",
+            "metadata",
+            "task",
+        ),
         *("type", "message", "what", "why", "url", "headers", "text", "base64", "explanation", "reflection"),
     }
 

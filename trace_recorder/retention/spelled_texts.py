@@ -55,12 +55,6 @@ class SpelledText:
         """The longest word of each form, which is the same in each spelling without escapes of letters."""
         return [max(_WORD.findall(form), key=len, default="") for form in self.forms]
 
-    def _may_be_in(self, text: str) -> bool:
-        """Return False if a text cannot have this text. It is quicker than a search for the pattern."""
-        if any(map(text.__contains__, _LETTER_ESCAPES)):
-            return True
-        return any(len(trace) < _SHORTEST_TRACE or trace in text for trace in self._traces)
-
     @property
     def is_short(self) -> bool:
         """Whether base64 may have the text by chance."""
@@ -87,8 +81,10 @@ class SpelledText:
                     yield start, start + len(form)
                     start = text.find(form, start + len(form))
             return
-        if not self._may_be_in(text):
-            return
+        if not any(map(text.__contains__, _LETTER_ESCAPES)) and not any(
+            len(trace) < _SHORTEST_TRACE or trace in text for trace in self._traces
+        ):
+            return  # this is quicker than a search for the pattern
         for match in self._pattern.finditer(text):
             end = self._end_of_long(text, match)
             if end is not None:
