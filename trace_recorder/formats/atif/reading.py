@@ -23,12 +23,13 @@ from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryRead
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.reading.document import read_value
 from trace_recorder.reading.steps import step_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.structs import replace
-from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Gap, Removal, Reward, Status, Trajectory
 
 Value = TypeVar("Value")
 _PREFIX = "ATIF-v"
@@ -90,6 +91,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         llm_interactions=interactions,
         agent_steps=steps,
         gaps=_values(Gap, extra.get("gaps")),
+        removals=tuple(read_value(Removal, one) for one in extra.get("removals") or ()),
     )
 
 
