@@ -27,6 +27,7 @@ USAGE = {
     "validate": "[PATH...]",
     "recover": "[PATH...]",
     "prune": "[PATH...]",
+    "redact": "[PATH...]",
     "export": "[PATH...]",
     "import": "PATH|SERVICE...",
     "score": "[PATH...]",
