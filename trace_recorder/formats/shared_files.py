@@ -11,7 +11,7 @@ import base64
 import json
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
@@ -32,6 +32,8 @@ PAGE_MARK = b'<meta name="trace-recorder-share" content="1">'
 _MAX_MANIFEST_BYTES = 16 * 1024 * 1024
 _MAX_PAGE_BYTES = 4 * 1024 * 1024 * 1024
 _BEGIN, _END = b'<script type="application/zip" id="trace-recorder-runs">', b"</script>"
+_PART_BYTES = 3 * 256 * 1024
+"""A multiple of three, so that the base64 of the parts can be joined."""
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The time of each member. The time of the share is nobody's business."""
 
@@ -163,17 +165,14 @@ def _info(name: str, method: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
     return info
 
 
-def page_with_runs(page: str, zipped: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a page with a zip in it. `zipped` yields the bytes of the zip."""
+def page_with_runs(page: str, archive: Path) -> Iterator[bytes]:
+    """Yield the bytes of a page with a zip in it."""
     head, begin, rest = page.partition("<head>")
     body, end, last = rest.rpartition("</body>")
     if not (begin and end):
         raise ValueError("the page has no head, or no body")
     yield f"{head}{begin}\n".encode() + PAGE_MARK + body.encode("utf-8", "replace") + _BEGIN
-    waiting = b""
-    for part in zipped():
-        waiting += part
-        whole = len(waiting) // 3 * 3
-        yield base64.b64encode(waiting[:whole])
-        waiting = waiting[whole:]
-    yield base64.b64encode(waiting) + _END + f"{end}{last}".encode()
+    with archive.open("rb") as file:
+        while part := file.read(_PART_BYTES):
+            yield base64.b64encode(part)
+    yield _END + f"{end}{last}".encode()

@@ -39,7 +39,6 @@ from trace_recorder.viewer.one_file import one_file, several_runs_file
 
 MOST_RUNS_IN_A_PAGE = 20
 """A page has the viewer once for each run, and is one text in memory. A zip has any number of runs."""
-_READ_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +212,7 @@ def _page(journals: Iterable[_SharedJournal], directory: Path, plan: SharePlan) 
             zipped.add_run(name, journal, None)
             runs.append((load_own(journal), name))
     page = one_file(*runs[0]) if len(runs) == 1 else several_runs_file(runs)
-    return page_with_runs(page, lambda: _parts_of(archive))
-
-
-def _parts_of(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while part := file.read(_READ_BYTES):
-            yield part
+    return page_with_runs(page, archive)
 
 
 def _about(plan: SharePlan) -> dict[str, Payload]:

@@ -137,7 +137,8 @@ class TextlessRecords:
             return self._item(data, value, strings)
         if kind == RewardFact.kind:
             return self._structure.of(Kept.NUMBER, value)
-        if kind == AnnotationFact.kind and data.get("key") in _ANNOTATIONS and _is_of_ours(value):
+        is_of_ours = isinstance(value, int) or (isinstance(value, str) and _TRACE_CONTEXT.fullmatch(value) is not None)
+        if kind == AnnotationFact.kind and data.get("key") in _ANNOTATIONS and is_of_ours:
             return value
         return self.digests.of_value(value, strings)
 
@@ -278,11 +279,6 @@ def _numbers(value: Payload) -> Payload:
     if isinstance(value, list):
         return [_numbers(part) for part in value]
     return value if isinstance(value, int) else None
-
-
-def _is_of_ours(value: Payload) -> bool:
-    """Return whether the value of an annotation of this package is what this package writes: a number or a context."""
-    return isinstance(value, int) or (isinstance(value, str) and _TRACE_CONTEXT.fullmatch(value) is not None)
 
 
 _TRACE_CONTEXT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")

@@ -89,7 +89,10 @@ class Structure:
 
     def _member(self, kept: Kept | Vocabulary, value: Payload, strings: Strings) -> Payload:
         if not isinstance(kept, Kept):
-            return self._in_object(kept, value, strings)
+            structure = self
+            if self._leaves_out and "message" in kept:  # the message of an error is a whole text
+                structure = Structure(self._digests)
+            return structure._node(value, kept, strings)
         if value is None:
             return None
         if kept is Kept.NODE:
@@ -100,12 +103,6 @@ class Structure:
             return value
         read = _READ.get(kept, Structure._arguments)
         return read(self, value, strings)
-
-    def _in_object(self, vocabulary: Vocabulary, value: Payload, strings: Strings) -> Payload:
-        """Return what is kept of an object with a vocabulary of its own. The message of an error is a whole text."""
-        if self._leaves_out and "message" in vocabulary:
-            return Structure(self._digests)._node(value, vocabulary, strings)
-        return self._node(value, vocabulary, strings)
 
     def _bytes(self, value: Payload, strings: Strings) -> Payload:
         if not value:
