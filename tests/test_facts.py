@@ -34,6 +34,7 @@ def test_members_that_records_share_are_described() -> None:
 
 READERS_OF_LINES = {
     *("storage/fact_reader.py", "storage/journal_reader.py", "storage/rewritten_journal.py", "reading/validate.py"),
+    "storage/content_tiers/textless_journal.py",
 }
 """The files that see a record as JSON. All others get facts."""
 WRITERS_OF_LINES = {

@@ -103,6 +103,7 @@ READING = {
     "view": (("run.json", "-o", "page.html"), "wrote page.html"),
     "export": (("run.json", "-f", "echo-pairs"), '{"question": "There", "answer": "Hello"}'),
     "import": (("notes.jsonl", "-o", "imported"), "notes.jsonl"),
+    "share": (("run.json", "-o", "run.zip", "--content", "none", "--yes"), "wrote run.zip"),
     "replay": (("run.json", *agent()), "Hello"),
     "fork": (("run.json", "--at", "2", "--system", "Be brief.", *agent()), "Hello"),
     "proxy": (("--upstream", "openai={url}", *agent()), "Hello"),

@@ -13,6 +13,7 @@
     ├── RulesError                a check has rules with mistakes, or runs that it cannot pair
     ├── PriceFileError            the file of the user's own prices cannot be read, or has no prices
     ├── RetentionError            a file retention.toml states a rule that cannot be understood
+    ├── SharingError              runs cannot be written into one file for others
     ├── RedactionRuleError        redact() was given a rule that cannot be used
     ├── EmptyTrajectoryError      a run has no turns, tools or task, and a view's format needs a step
     ├── RenderingError            a chat template rejected a conversation
@@ -81,6 +82,10 @@ class PriceFileError(TraceRecorderError, ValueError):
 
 class RetentionError(TraceRecorderError, ValueError):
     """A file retention.toml cannot be read as TOML, or states a rule that cannot be understood. Nothing is deleted."""
+
+
+class SharingError(TraceRecorderError):
+    """Runs cannot be written into one file for others."""
 
 
 class RedactionRuleError(TraceRecorderError, ValueError):

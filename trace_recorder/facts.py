@@ -208,7 +208,8 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     A fork continues its parent at `forked_at`, and a replay repeats the run `replay_of`. `task`, `provider`, `model`,
     `max_steps` and `metadata` are the caller's. `session` is the caller's name for all runs that belong together, such
     as the turns of one chat. The record of an imported run has no members about a process, from
-    `host` to `platform`, and its `metadata` states the source.
+    `host` to `platform`, and its `metadata` states the source. If not everything was written, `content` says so: names
+    of people and machines are "masked", or "none" of the texts is there (see *Content*).
     """
 
     kind = "start"
@@ -227,6 +228,7 @@ class StartFact(Fact, frozen=True, kw_only=True, gc=False):
     max_steps: Integer | None
     forked_at: Maybe[ForkedAtJson] = None
     replay_of: Maybe[str] = None
+    content: Maybe[Literal["masked", "none"]] = None
     task: Foreign[Text | None]
     session: Foreign[Maybe[Text]] = None
     metadata: Foreign[Json]

@@ -113,13 +113,16 @@ class Guard:
     writing the document. The journal then gets one gap when the failure first happens, and one gap with the number of
     repetitions when the failure no longer happens.
 
+    If `quotes_errors` is False, only the class of an error is logged, because its message may quote the agent's texts.
+
     `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. The
     methods take no lock, because any thread may fail at any point. They need no lock, because operations of a deque
     are atomic. `count` may be too low if two threads fail at the same time.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, *, strict: bool = False, quotes_errors: bool = True) -> None:
         self.strict = strict
+        self._quotes_errors = quotes_errors
         self.count = 0
         self.failures: deque[Failure] = deque(maxlen=1000)
         self._last: Failure | None = None
@@ -132,8 +135,9 @@ class Guard:
         Log the failure if it is the first with this action and this class of error.
         """
         why = type(error).__name__
-        with ignore_failures:
-            why = f"{type(error).__name__}: {error}"
+        if self._quotes_errors:
+            with ignore_failures:
+                why = f"{type(error).__name__}: {error}"
         why = why.encode("utf-8", "backslashreplace").decode()
         self.count += 1
         self.queue_failure(what, why, costs_record=costs_record)
@@ -144,7 +148,7 @@ class Guard:
             self._logged.add(kind)
             message = "could not %s: %s (the agent is not affected; logged once)"
             with ignore_failures:
-                logger.warning(message, what, why, exc_info=error)
+                logger.warning(message, what, why, exc_info=error if self._quotes_errors else None)
 
     def queue_failure(self, what: str, why: str, *, costs_record: bool = True) -> None:
         """Queue a failure for the journal. A repetition of a failure that costs no record is only counted."""

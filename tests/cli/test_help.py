@@ -30,6 +30,7 @@ USAGE = {
     "redact": "[PATH...]",
     "export": "[PATH...]",
     "import": "PATH|SERVICE...",
+    "share": "[PATH...]",
     "score": "[PATH...]",
     "run": "[-- COMMAND...]",
     "proxy": "[-- COMMAND...]",

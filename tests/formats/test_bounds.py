@@ -18,7 +18,7 @@ from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.source import MAX_VALUES, Source
 from trace_recorder.formats.foreign_runs.sqlite_file import open_database
-from trace_recorder.formats.inspect_ai.reading import Archive, MemberError
+from trace_recorder.formats.foreign_runs.zip_archive import Archive, MemberError
 from trace_recorder.formats.recognition import read_foreign_runs
 from trace_recorder.formats.spans.otlp_files import read_console
 from trace_recorder.values.json_text import NotJsonError, check_depth

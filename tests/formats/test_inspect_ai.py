@@ -18,7 +18,8 @@ from tests.formats.zip_files import DEFLATED, STORED, ZSTD, zip_of
 from trace_recorder import load
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
-from trace_recorder.formats.inspect_ai.reading import Archive, Attachments
+from trace_recorder.formats.foreign_runs.zip_archive import Archive
+from trace_recorder.formats.inspect_ai.reading import Attachments
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 

@@ -214,7 +214,10 @@ def test_the_lock_distinguishes_a_living_writer_from_a_dead_one(tmp_path: Path) 
 
 
 def test_whether_a_writer_on_a_second_host_is_alive_is_unknown(tmp_path: Path) -> None:
-    """For a writer on another host, neither a free lock nor a missing file shows that the writer has ended."""
+    """For a writer on another host, neither a free lock nor a missing file shows that the writer has ended.
+
+    If no host is stated, a lock shows that the writer is alive, and a free lock shows nothing.
+    """
     journal = Journal.create(tmp_path / "run.jsonl")
 
     answers = (
@@ -224,7 +227,8 @@ def test_whether_a_writer_on_a_second_host_is_alive_is_unknown(tmp_path: Path) -
     )
 
     journal.close()
-    assert answers == (None, None, None)
+    assert answers == (None, True, None)
+    assert writer_is_alive(journal.path, None) is None
 
 
 def test_only_one_of_many_processes_creates_a_journal(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.process import NOT_PICKLED, start_of
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import origin_in_progress
+from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.storage.paths import RunPaths, is_wrong_argument
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.values.final_status import FinalStatus, status_of_process, uncaught_exception
@@ -56,6 +57,7 @@ class Lifecycle:
         guard: Guard,
         *,
         history: str,
+        content: Content,
         limits: Limits,
         facts: dict[str, Payload],
         metadata: Mapping[str, Payload],
@@ -73,6 +75,7 @@ class Lifecycle:
         self._files = files
         self._make_redaction = make_redaction
         self._history = history
+        self._content = content
         self._limits = limits
         self.metadata = metadata
         self._disabled = disabled
@@ -134,6 +137,8 @@ class Lifecycle:
             origin, self._forked_from = self._origin(), None
             if isinstance(origin, ForkedFrom):
                 parent = origin.trajectory_id
+            if self._content != "full":
+                members["content"] = self._content
             if origin is not None:
                 members |= origin.in_start()
                 metadata |= origin.in_metadata()

@@ -20,7 +20,14 @@ from weakref import ref
 
 from trace_recorder.attach.exporting import Exporter
 from trace_recorder.attach.lifecycle import Lifecycle, RecorderTarget, is_disabled, not_ended
-from trace_recorder.attach.settings import check_bool, check_choice, check_path, check_redactors, exporters_of
+from trace_recorder.attach.settings import (
+    check_bool,
+    check_choice,
+    check_path,
+    check_redactors,
+    content_setting,
+    exporters_of,
+)
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import Guard, try_call
@@ -31,8 +38,9 @@ from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import WeakRegistry
+from trace_recorder.storage.content_tiers.tiers import Content, redaction_for
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
-from trace_recorder.storage.redaction.redactor import Redaction, Redactor
+from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.secret_matches import OnSecret
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.checked_types import ArgumentReader
@@ -56,8 +64,10 @@ class TrajectoryRecorder:
     `directory`/trajectory_YYYYMMDD_HHMMSS.json. `session` is a name for all runs that belong together, such as the id
     of a chat. The environment's TRACE_RECORDER_SESSION and TRACE_RECORDER_DIR replace the defaults of `session` and
     `directory`. `history` is how the document shows prompts: "inline" (whole), "delta" (what is new in each), or
-    "auto", which is "inline" up to 16 MB of prompts. `redact` is a function that returns a text masked, a list of such
-    functions, or None for no masking. `on_secret` returns what replaces a secret. If `durability` is "disk", each
+    "auto", which is "inline" up to 16 MB of prompts. `content` is how much is written: "full", "masked" (without names
+    of users and hosts, and addresses), or "none" (structure and figures, and no text). The environment's
+    TRACE_RECORDER_CONTENT replaces the default, "full". `redact` is a function that returns a text masked, a list of
+    such functions, or None for no masking. `on_secret` returns what replaces a secret. If `durability` is "disk", each
     record is flushed to disk by fsync. If `strict` is True, failures of recording are raised, also if the files cannot
     be created. `exporters`, such as `otlp(endpoint)`, send each run to other tools. If TRACE_RECORDER_DISABLED is set,
     nothing is recorded.
@@ -87,6 +97,7 @@ class TrajectoryRecorder:
         metadata: Mapping[str, object] | None = None,
         directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         history: Literal["auto", "inline", "delta"] = "auto",
+        content: Content | None = None,
         redact: Redactor | Sequence[Redactor] | None = default_redactor,
         on_secret: OnSecret | None = None,
         durability: Literal["process", "disk"] = "process",
@@ -98,15 +109,17 @@ class TrajectoryRecorder:
         check_bool("strict", strict)
         check_path("trajectory_path", trajectory_path or "")
         check_path("directory", directory)
-        check_redactors(redact, on_secret)
+        content = content_setting(content, os.environ)
+        check_redactors(redact, on_secret, content)
         if task is None and looks_like_sentence(trajectory_path):
             why = f"This path reads like a task: pass task={trajectory_path!r}, or a path that ends in .json"
             raise TrajectoryPathError(errno.EINVAL, why, str(trajectory_path))
         self._lifecycle = Lifecycle(
             RunPaths(trajectory_path, directory, sync=durability == "disk"),
-            partial(Redaction, redact, on_secret=on_secret),
-            Guard(strict=strict),
+            partial(redaction_for, content, redact, on_secret=on_secret),
+            Guard(strict=strict, quotes_errors=content != "none"),
             history=history,
+            content=content,
             limits=self._limits,
             facts=manual_records.start_members("TrajectoryRecorder()", task, provider, model, max_steps, session),
             metadata=manual_records.metadata_of(metadata),

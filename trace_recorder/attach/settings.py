@@ -7,9 +7,14 @@ would fail later, inside the guard, and nobody would notice.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trace_recorder.attach.exporting import Exporter
+from trace_recorder.guard import ignore_failures, logger
+from trace_recorder.storage.content_tiers.tiers import CONTENTS, Content
+
+CONTENT_VARIABLE = "TRACE_RECORDER_CONTENT"
+"""The environment variable that says how much content is written if the program does not."""
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -30,11 +35,13 @@ def check_path(name: str, value: object) -> None:
         raise TypeError(f"{name} is {value!r}, and must be a path, as a str or a pathlib.Path.")
 
 
-def check_redactors(redact: object, on_secret: object) -> None:
+def check_redactors(redact: object, on_secret: object, content: Content) -> None:
     """Raise TypeError if `redact` is not a function, a list of functions, or None, or `on_secret` not a function.
 
-    Raise ValueError if there is an `on_secret` that would never be called.
+    Raise ValueError if there is an `on_secret` that would never be called, or a `content` that is masked by nothing.
     """
+    if content == "masked" and redact is None:
+        raise ValueError("content='masked' masks names and addresses, and redact=None masks nothing: leave one out.")
     if on_secret is not None and not callable(on_secret):
         raise TypeError(f"on_secret is {on_secret!r}, and must be a function that takes a SecretMatch, or None.")
     if on_secret is not None and redact is None:
@@ -46,6 +53,25 @@ def check_redactors(redact: object, on_secret: object) -> None:
             f"redact is {redact!r}, and must be a function that takes a text and returns it masked, a list of such "
             "functions, or None for no masking."
         )
+
+
+def content_setting(content: Content | None, environment: Mapping[str, str]) -> Content:
+    """Return how much of the run's content is written: as the program says, or the environment, or else all of it.
+
+    Raises ValueError if the program says something unknown. If the environment does, nothing is written but the
+    structure, because recording must not end the program, and must not write more than was meant.
+    """
+    if content is not None:
+        check_choice("content", content, CONTENTS)
+        return content
+    text = environment.get(CONTENT_VARIABLE, "").strip().lower() or "full"
+    for known in CONTENTS:
+        if text == known:
+            return known
+    message = "%s is %r, and must be one of %s. No text is recorded."
+    with ignore_failures:
+        logger.error(message, CONTENT_VARIABLE, text, ", ".join(CONTENTS))
+    return "none"
 
 
 def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:

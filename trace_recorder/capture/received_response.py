@@ -83,7 +83,7 @@ class ReceivedResponse:
         self.headers: dict[str, str] = {}
         self.buffer: list[stream_chunks.TimedBytes] = []
         self.written: list[bytes] = []
-        """The texts of a stream's parts that are on file, to be joined at its end."""
+        """The texts of a stream's parts that are on file, to be joined at its end, even if no texts are written."""
         self._members = members
         self._began = self._flushed = began
         self._in_parts = in_parts
@@ -302,7 +302,7 @@ class ReceivedResponse:
             self.buffer[: len(parts)] = rest
             self._buffered -= end
             self._continues = continues
-            self.written.append(masked)
+            self.written.append(self.run.redaction.assembled_text(data[:end], masked))
 
         self.run.append(fact, remove_written)
 

@@ -130,6 +130,7 @@ GROUPS = {
         "score": "score:score",
         "recover": "recover:recover",
         "export": "export:export",
+        "share": "share:share",
         "import": "import_command:import_",
         "prune": "prune:prune_",
         "redact": "redact:redact_",

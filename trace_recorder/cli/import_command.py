@@ -23,6 +23,7 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 from trace_recorder.formats.recognition import format_of
+from trace_recorder.formats.shared_files import is_shared
 from trace_recorder.formats.trace_services import TraceService
 from trace_recorder.guard import ignore_failures, try_call
 from trace_recorder.storage.paths import ADDRESS
@@ -261,7 +262,7 @@ def _read_lazily(file: tuple[Path, bool]) -> _FileRuns:
     is_foreign = is_named
     if not is_named:
         with ignore_failures:  # a file in a directory that cannot be read is passed over
-            is_foreign = format_of(source) is not None
+            is_foreign = is_shared(source) or format_of(source) is not None
     return _FileRuns(read_file(source), source.read_too, is_foreign)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +36,7 @@ Places = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[PATH...]",
-        help=f"A directory, or runs in one directory. With -o, one run or two. {DEFAULT}",
+        help=f"A directory, runs in one directory, or a shared file. With -o, one run or two. {DEFAULT}",
         show_default=False,
     ),
 ]
@@ -77,11 +78,22 @@ def view(  # noqa: PLR0913, PLR0917 - one argument for each option
             "view needs starlette and uvicorn: pip install 'trace-recorder[view]'. "
             "With -o, it writes a file and needs neither."
         )
-    try:
-        runs = RunList(*places, index=index)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    _serve(runs, ", ".join(map(str, places)), port, opens_browser=not no_browser, read_only=read_only)
+    name = ", ".join(map(str, places))
+    with TemporaryDirectory(prefix="trace-recorder-view-") as directory:
+        if len(places) == 1 and process(places[0], partial(_unpacked, places[0], Path(directory))):
+            places, read_only = [Path(directory)], True
+        try:
+            runs = RunList(*places, index=index)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        _serve(runs, name, port, opens_browser=not no_browser, read_only=read_only)
+
+
+def _unpacked(place: Path, directory: Path) -> bool:
+    """Write the runs of a shared file into a directory. Return False for anything else."""
+    from trace_recorder.sharing.runs import unpack  # noqa: PLC0415 - most places are no shared files
+
+    return unpack(place, directory)
 
 
 def _write(places: list[Path], output: Path, *, force: bool) -> None:

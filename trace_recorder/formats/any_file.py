@@ -56,11 +56,18 @@ def load(path: str | Path) -> Trajectory:
 
 
 def load_each(path: Path) -> Iterator[Trajectory]:
-    """Yield the run of a file, or all runs of another tool's file. Raises the exceptions of `load`."""
+    """Yield the run of a file, or all runs of a shared file, or of another tool's. Raises the exceptions of `load`."""
     if path.is_dir():
         os.scandir(path).close()  # raises OSError if the directory cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     source = _source(path)
+    if source.head.startswith((b"PK", b"<!doctype html")):
+        from trace_recorder.formats import shared_files  # noqa: PLC0415 - see `_source`
+
+        if shared_files.is_shared(source):
+            for shared in shared_files.shared_runs(source):
+                yield load_lines(shared.lines, path)
+            return
     if source.head.lstrip(b"{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # our own documents may have any length
         source.max_document_bytes = source.max_values = sys.maxsize
     try:

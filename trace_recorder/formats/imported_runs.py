@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,7 @@ from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM, jo
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import format_of, masked_name, read_foreign_runs
+from trace_recorder.formats.shared_files import is_shared, shared_runs
 from trace_recorder.formats.trace_services import (
     FetchError,
     ListedIds,
@@ -34,6 +35,7 @@ from trace_recorder.formats.trace_services import (
 )
 from trace_recorder.guard import try_call
 from trace_recorder.reading.live_document.whole_document import WholeDocument
+from trace_recorder.reading.own_files import load_lines
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.journal_reader import Record, read_records
@@ -44,6 +46,8 @@ from trace_recorder.values.trajectory import Status
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 100
 _TAIL_BYTES = 64 * 1024
+SHARED = "share"
+"""The format of a run that another `trace_recorder` has shared: our own journal."""
 MAX_FAILURES = 3
 """`import_traces` ends after this many unreadable traces in a row, because the fault is then not in a single trace."""
 
@@ -77,6 +81,12 @@ class ReadRun:
 
 def read_file(source: Source) -> Iterator[ReadRun]:
     """Yield the runs of a file. Raises TrajectoryFormatError if the file cannot be read."""
+    if is_shared(source):
+        for shared in shared_runs(source):
+            status = load_lines(shared.lines, source.path).status
+            digest = hashlib.sha256(b"".join(shared.lines)).hexdigest()
+            yield ReadRun(SHARED, default_redactor(shared.name), {"sha256": digest}, status, shared.lines)
+        return
     for run in runs_in(source):
         run.source["file"] = "/".join(map(masked_name, source.path.absolute().as_posix().split("/")))
         run.source["sha256"] = _digest([source.path, *sorted(source.read_too)])
@@ -172,6 +182,8 @@ def _name(format_name: str, identity: str) -> str:
 
 def write_run(run: ReadRun, directory: Path) -> Imported:
     """Write a run into a directory, unless it is already there. Raises TrajectoryPathError or OSError."""
+    if run.format == SHARED:
+        return _write_shared(run, directory)
     for candidate in _candidates(directory, run.format, str(run.source["file"]), run.identity):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):
@@ -191,6 +203,35 @@ def write_run(run: ReadRun, directory: Path) -> Imported:
     path = create_whole_journal(absolute_path(candidate), run.lines)
     _write_document(path, run)
     return Imported(path, "written")
+
+
+def _write_shared(run: ReadRun, directory: Path) -> Imported:
+    """Write a run of a shared file under its name, or under a numbered name if another run has the name.
+
+    A run that was imported before is unchanged, also if something was appended to it since.
+    """
+    name = _NOT_IN_NAMES.sub("-", run.identity).strip(".-")[:_MAX_NAME_CHARS] or "run"
+    lines = [*run.lines]
+    for document in (directory / f"{stem}.json" for stem in chain([name], (f"{name}-{number}" for number in count(2)))):
+        journal = journal_path_for(document)
+        if not (os.path.lexists(journal) or os.path.lexists(document)):
+            break
+        if _begins_with(journal, lines):
+            if not document.exists():
+                _write_document(document, run)
+            return Imported(document, "unchanged")
+    path = create_whole_journal(document.absolute(), lines)
+    _write_document(path, run)
+    return Imported(path, "written")
+
+
+def _begins_with(journal: Path, lines: list[bytes]) -> bool:
+    """Return whether a journal begins with these lines."""
+    try:
+        with journal.open("rb") as file:
+            return all(file.read(len(line)) == line for line in lines)
+    except ours(OSError):
+        return False
 
 
 def _is_written(document: Path, journal: Path) -> bool:

@@ -16,15 +16,15 @@ from pathlib import Path
 
 from trace_recorder.clocks import now
 from trace_recorder.errors import RecorderStateError
-from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact
+from trace_recorder.facts import AnnotationFact, Fact, FinalizeFact, RewardFact, StartFact
 from trace_recorder.reading.live_document.whole_document import PoorerDocumentError, WholeDocument, document_json
 from trace_recorder.reading.own_files import fold_journal
+from trace_recorder.storage.content_tiers.tiers import Content, redaction_for
 from trace_recorder.storage.fact_writer import FactWriter
 from trace_recorder.storage.file_system import BINARY, lock
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_path
-from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.jsonable import member_name, to_jsonable
 from trace_recorder.values.messages import Payload
@@ -150,8 +150,17 @@ def _write_document(
 
 
 def _append(writer: Journal, fact: Fact) -> None:
-    """Write a fact, with the secrets in all of its members masked and counted."""
-    writer.append(*FactWriter(Redaction(default_redactor)).record(fact, "all members"), now())
+    """Write a fact, with the secrets in all of its members masked and counted, and as much content as the run has."""
+    redaction = redaction_for(_content_of(writer.path), default_redactor)
+    writer.append(*FactWriter(redaction).record(fact, "all members"), now())
+
+
+def _content_of(journal_path: Path) -> Content:
+    with journal_path.open("rb") as file:
+        first = next(read_records(file.readline()), None)
+    if isinstance(first, Record) and isinstance(first.fact, StartFact):
+        return first.fact.content or "full"
+    return "full"
 
 
 @contextlib.contextmanager

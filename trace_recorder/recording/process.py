@@ -214,7 +214,7 @@ def start_of(trajectory_id: str, pid: int, parent: str | None, **members: Payloa
         schema=SCHEMA,
         version=VERSION,
         trajectory_id=trajectory_id,
-        host=socket.gethostname(),
+        host=None if members.get("content") else socket.gethostname(),
         pid=pid,
         process_start=_STARTED,
         recorder=__version__,

@@ -244,7 +244,7 @@ class Run:
         with self.guard.protect(f"mask the text of the {fact.kind} record"):
             text = self._facts.mask(fact_text(fact))
         if text is None:
-            text = fact_text(bare, "nothing")
+            text = self._facts.mask(fact_text(bare, "nothing"))
         seq = self._journal.next_seq
         self._journal.append(*record_of(text), now())
         if fact.kind in _RUN_TEXT_KINDS:

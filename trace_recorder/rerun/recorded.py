@@ -204,6 +204,11 @@ class Recording:
                 self._began = True
                 self.trajectory_id = fact.trajectory_id
                 self._refuse_newer(fact.version)
+                if fact.content == "none":
+                    raise TrajectoryFormatError(
+                        f"{self.path} cannot be replayed: it was recorded or shared without texts (content 'none'), so "
+                        "it has no answers."
+                    )
             case ItemFact():
                 self._items.add(fact)
             case LLMRequestFact():

@@ -14,6 +14,7 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
+from trace_recorder.dialects.json_access import json_value
 from trace_recorder.facts import Fact, GapFact, Itemized, Json, JsonText, own_and_foreign_members
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
@@ -23,7 +24,7 @@ from trace_recorder.storage.journal_lines import (
     encode_text,
     is_encoded,
 )
-from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.redactor import Redaction, TextRemover
 from trace_recorder.storage.redaction.text_masking import masks_in
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_jsonable
@@ -126,7 +127,11 @@ class FactWriter:
         self.items = ItemEncoder()
 
     def mask(self, text: FactText) -> FactText:
-        """Mask a fact. Its member `redacted` is the number of its masks, with those that it had before."""
+        """Mask a fact. Its member `redacted` is the number of its masks, with those that it had before.
+
+        If no texts are written, they are taken out of the fact first, even out of the recorder's own words.
+        """
+        [text] = self._without_texts([text])
         if text.masked == "nothing":
             return text
         own, own_count = text.own, 0
@@ -142,6 +147,14 @@ class FactWriter:
         if not (count or own_count):
             return text
         return FactText(text.kind, _counted(own, count + own_count), foreign, text.masked, large)
+
+    def _without_texts(self, texts: Sequence[FactText]) -> Sequence[FactText]:
+        """Take the texts out of a fact and its new items, if no texts are written. The fact is the last one."""
+        textless = self.redaction.textless
+        if textless is None:
+            return texts
+        textless.expect_items(texts[-1].own.get("items"))
+        return [_without_texts(text, textless) for text in texts]
 
     def _mask_large_member(self, text: FactText) -> tuple[LargeMember | None, int]:
         """Mask the large member of a fact. Return it, and how many secrets were masked. Its bytes stay if none was."""
@@ -172,6 +185,7 @@ class FactWriter:
 
     def records(self, texts: Sequence[FactText]) -> list[NewRecord]:
         """Mask a fact and its new items, and return their records. Foreign members are masked by one search."""
+        texts = self._without_texts(texts)
         if texts[-1].masked != "foreign members":
             return [record_of(self.mask(text)) for text in texts]
         masked = self.redaction.mask_all([text.foreign for text in texts], texts[-1].kind)
@@ -194,3 +208,16 @@ def _counted(own: Json, count: int) -> Json:
     if "items" in counted:
         counted["items"] = counted.pop("items")
     return counted
+
+
+def _without_texts(text: FactText, textless: TextRemover) -> FactText:
+    foreign = text.foreign
+    if text.large is not None:
+        foreign = ",".join(filter(None, (foreign, f'"{text.large.name}":{text.large.value.text}')))
+    members = json_value(f"{{{foreign}}}")
+    if not isinstance(members, dict):
+        raise TypeError("the texts of a record cannot be taken out, because it is nested too deeply")
+    structure = textless.data(text.kind, {**text.own, **members})
+    own = {name: structure.pop(name) for name in text.own if name in structure}
+    without = _dump(structure)[1:-1]
+    return FactText(text.kind, own, without, text.masked, None, len(without))

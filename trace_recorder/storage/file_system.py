@@ -161,7 +161,10 @@ def writer_is_alive(path: Path, host: str | None) -> bool | None:
     """Return whether a process still writes a journal.
 
     Return None if this is unknown: `host`, where the journal is written, is not this host, or locks are not supported.
+    If the journal states no host, only a lock that a process of this host holds is known.
     """
+    if host is None:
+        return is_locked(path) or None
     if host != socket.gethostname():
         return None
     return is_locked(path)

@@ -23,7 +23,7 @@ from hashlib import blake2b
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
-_THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
+THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Matches thoughts in the text of an answer, such as `<think>…</think>`.
 
 Agents leave thoughts out of the history. The opening tag is missing if the chat template wrote it at the end of the
@@ -114,7 +114,7 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     others: list[str] = []
     if role == "assistant":
         if "</th" in text:  # every thought has this; without it, the pattern would be tried at each character
-            text = _THOUGHT.sub("", text, count=1)
+            text = THOUGHT.sub("", text, count=1)
     else:
         others = _normalized_others(parts)
     text = "".join(text.split())

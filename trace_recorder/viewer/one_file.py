@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from html import escape
 from importlib import import_module
@@ -46,6 +46,33 @@ def two_runs_file(a: Trajectory, b: Trajectory, names: tuple[str, str]) -> str:
     compared = {"compare": comparison.to_json(), "pairs": comparison.differences()}
     runs = {"a": _file(a, names[0]), "b": _file(b, names[1])}
     return page_with({"kind": "comparison", **runs, "sections": packed_sections(compared)}, content_security_policy())
+
+
+def several_runs_file(runs: Iterable[tuple[Trajectory, str]]) -> str:
+    """Return the HTML of several runs with their names: a list in which each run opens as its own page.
+
+    Each page is in a frame, as in a notebook. The list has no script, and its policy is the policy of the pages.
+    """
+    frames = [
+        f'<details name="run"><summary>{escape(name)}</summary><iframe sandbox="allow-scripts" loading="lazy" '
+        f'title="{escape(name, quote=True)}" srcdoc="{escape(one_file(run, name), quote=True)}"></iframe></details>'
+        for run, name in runs
+    ]
+    digest = base64.b64encode(hashlib.sha256(_LIST_STYLE.encode()).digest()).decode()
+    policy = content_security_policy().replace("style-src ", f"style-src 'sha256-{digest}' ", 1)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{_POLICY.format(policy)}\n<meta charset="utf-8">\n'
+        f"<title>{len(frames)} runs</title>\n<style>{_LIST_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(frames)
+        + "\n</body>\n</html>\n"
+    )
+
+
+_LIST_STYLE = (
+    ":root{color-scheme:light dark}body{margin:0;font:15px system-ui,sans-serif}"
+    "summary{padding:.6em 1em;cursor:pointer;border-bottom:1px solid #8884}"
+    "iframe{width:100%;height:calc(100vh - 3em);border:0}"
+)
 
 
 def _file(trajectory: Trajectory, name: str) -> Json:

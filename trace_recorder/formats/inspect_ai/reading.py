@@ -6,131 +6,26 @@ Scores are rewards. Scores that are letters become numbers by the rule of Inspec
 an error or a limit ended has failed, although the log's status is "success". Counts of input tokens leave out cached
 tokens.
 
-`Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
-Nothing in the zip file is trusted. The decompressed size of all members together is limited to a multiple of the file's
-size. So a decompression bomb is refused before it is read.
-
 Source: `inspect_ai/log/_log.py` and `_recorders/`, version 2, and the older form in which a sample has a `transcript`.
 """
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Iterator
 from zipfile import is_zipfile
 
-from trace_recorder.decompression import max_size
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import Event, ForeignRun, Members, TimedFact
-from trace_recorder.formats.foreign_runs.source import (
-    ZSTD_MODULES,
-    Reader,
-    Source,
-    parse_json,
-    zstd_reader,
-)
+from trace_recorder.formats.foreign_runs.source import Source, parse_json
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
+from trace_recorder.formats.foreign_runs.zip_archive import ZIP_BEGIN, Archive, MemberError
 from trace_recorder.formats.inspect_ai import reading_chats
 from trace_recorder.formats.inspect_ai.reading_samples import Attachments, SamplePrompts, SampleReader, provider_in_name
-from trace_recorder.guard import try_call
 from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
-_MAX_READINGS = 2
-"""Reading the members may together take at most this many times the bytes of the zip file.
-
-More than one reading is allowed, because a header may be read twice. Members share no data.
-"""
-_ZSTD = 93
-_READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
-_LOCAL_HEADER = 30
-
-
-class MemberError(Exception):
-    """A member of a zip file cannot be read."""
-
-
-@dataclass(slots=True)
-class Archive:
-    """A zip file that is read within limits.
-
-    At most `packed_bytes_left` more bytes are read from the file, and they may decompress to at most `bytes_left`
-    bytes.
-    """
-
-    path: Path
-    max_member_bytes: int
-    zstd_modules: tuple[str, ...] = ZSTD_MODULES
-    members: dict[str, zipfile.ZipInfo] = field(init=False)
-    bytes_left: int = field(init=False)
-    packed_bytes_left: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        try:
-            with zipfile.ZipFile(self.path) as file:
-                self.members = {info.filename: info for info in file.infolist()}
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
-            raise TrajectoryFormatError(f"{self.path} is a damaged zip file: {error}") from None
-        size = self.path.stat().st_size
-        self.bytes_left, self.packed_bytes_left = max_size(size), _MAX_READINGS * size
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a member.
-
-        Raises MemberError, and TrajectoryFormatError if a package that decompresses the member is missing.
-        """
-        info = self.members[name]
-        if info.file_size > min(self.bytes_left, self.max_member_bytes):
-            raise MemberError(f"it decompresses to {info.file_size} bytes, more than the limit for this file")
-        if info.compress_type not in _READ or info.flag_bits & 1:
-            raise MemberError(f"it is encrypted or compressed by method {info.compress_type}")
-        if info.compress_size > self.packed_bytes_left:
-            raise MemberError("its members take more bytes than the file has: they share their data")
-        self.bytes_left -= info.file_size
-        self.packed_bytes_left -= info.compress_size
-        open_reader: Callable[[BinaryIO], Reader] = _InflatedMember
-        if info.compress_type == _ZSTD:
-            open_reader = zstd_reader(self.path, self.zstd_modules)
-        data = try_call(partial(_decompressed, self.path, info, open_reader), _refuse_member)
-        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
-            raise MemberError("it is damaged")
-        return data
-
-
-def _refuse_member(error: Exception) -> bytes:
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error
-    raise MemberError(f"it is damaged ({type(error).__name__}: {error})") from None
-
-
-def _decompressed(path: Path, info: zipfile.ZipInfo, open_reader: Callable[[BinaryIO], Reader]) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, info.header_offset))
-        header = file.read(_LOCAL_HEADER)
-        file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), io.SEEK_CUR)
-        data = file.read(min(info.compress_size, path.stat().st_size))
-    if info.compress_type == zipfile.ZIP_STORED:
-        return data
-    return open_reader(io.BytesIO(data)).read(info.file_size + 1)
-
-
-@dataclass(slots=True)
-class _InflatedMember:
-    file: BinaryIO
-
-    def read(self, size: int = -1, /) -> bytes:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(self.file.read(), size)
-
-
-_ZIP = b"PK\x03\x04"
 _HEADERS = ("header.json", "_journal/start.json")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _OF_RUN = ("task", "task_id", "task_args", "tags", "sandbox")
@@ -139,7 +34,7 @@ _KEPT = ("target", "choices", "files", "setup", "store", "error_retries", "model
 
 def recognizes(source: Source) -> bool:
     """Return whether the file is the zip file of a log, or a document with `eval` and `status` or with events."""
-    if source.head.startswith(_ZIP):
+    if source.head.startswith(ZIP_BEGIN):
         return is_zipfile(source.path) and any(name in Archive(source.path, 0).members for name in _HEADERS)
     document = as_dict(source.document)
     log = {"task", "model"} <= as_dict(document.get("eval")).keys() and isinstance(document.get("status"), str)
@@ -153,7 +48,7 @@ def _is_event(value: Payload) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each sample. Raises TrajectoryFormatError if the log has no sample."""
-    if source.head.startswith(_ZIP):
+    if source.head.startswith(ZIP_BEGIN):
         header, samples = _from_zip(source)
     else:
         header, samples = _from_document(as_dict(source.document))

@@ -41,6 +41,11 @@ def kept(raw: Raw) -> dict[str, str]:
     return {name: raw[at][1].decode("latin-1") for at, name in _header_positions(tuple(map(_name_of, raw))).kept}
 
 
+def is_kept(name: str) -> bool:
+    """Return whether a header with this name, in lower case, may be written."""
+    return _KEPT.fullmatch(name) is not None
+
+
 def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
     """Return the secrets in the headers and the URL of a request: a list of keys, and a list of cookies.
 

@@ -13,11 +13,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.first_look import any_word
 from trace_recorder.storage.redaction.secret_spans import KNOWN, Secret, Spans, join, replace
+
+if TYPE_CHECKING:
+    from trace_recorder.storage.redaction.identities import Identities
 
 KEPT = 32
 """A run keeps at most this many keys that its requests have sent.
@@ -189,9 +193,13 @@ _WORTH_AN_AUTOMATON = 64 * 1024
 
 
 class KnownSecrets:
-    """The values that one run knows to be secret. Any thread may call `learn` and `mask`."""
+    """The values that one run knows to be secret. Any thread may call `learn` and `mask`.
 
-    def __init__(self, environment: Iterable[str] = ()) -> None:
+    `identities` are found too, if the run masks what identifies people and machines.
+    """
+
+    def __init__(self, environment: Iterable[str] = (), identities: Identities | None = None) -> None:
+        self._identities = identities
         self._lock = new_lock()  # re-entrant: while a thread learns, a signal handler in it may make a call
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
@@ -244,12 +252,22 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known, so that no text need be searched."""
+        return not self.all and self._identities is None
+
     def positions(self, text: str) -> list[int]:
         """Return the positions in a text at which one of the values may be."""
-        search = self._search
-        if search is None or search.secrets is not self.all:
-            search = self._current_search()
-        return search.positions(text)
+        positions: list[int] = []
+        if self.all:
+            search = self._search
+            if search is None or search.secrets is not self.all:
+                search = self._current_search()
+            positions = search.positions(text)
+        if self._identities is not None:
+            positions += self._identities.positions(text)
+        return positions
 
     def _current_search(self) -> _ValueSearch:
         search = self._search
@@ -271,6 +289,8 @@ class KnownSecrets:
                         longest = position + TELLING
                         break
                     position = spelled.rfind(last, 0, position + TELLING - 1)
+        if self._identities is not None:
+            return max(longest, self._identities.unfinished(text))
         return longest
 
     def secrets(self, text: str, *, names: bool = False) -> list[Secret]:
@@ -279,12 +299,15 @@ class KnownSecrets:
         If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
         `ANYWHERE` characters are found, because other values may be ordinary names.
         """
-        if not self.all or not self._current_search().may_contain(text):
-            return []
-        values = self.all
-        if names:
-            values = tuple(value for value in self.all if value.is_no_name)
-        spans = join(Secret(start, end, KNOWN) for value in values for start, end in value.spans(text))
+        spans: list[Secret] = []
+        if self._identities is not None:
+            spans += self._identities.spans(text)
+        if self.all and self._current_search().may_contain(text):
+            values = self.all
+            if names:
+                values = tuple(value for value in self.all if value.is_no_name)
+            spans += [Secret(start, end, KNOWN) for value in values for start, end in value.spans(text)]
+        spans = join(spans)
         if not spans or "[REDACTED:" not in text:
             return spans
         masks = Spans(Secret(*mask.span(), KNOWN) for mask in _MASKS.finditer(text))

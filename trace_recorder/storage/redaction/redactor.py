@@ -17,9 +17,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.event_forms import PIECES
+from trace_recorder.facts import Json
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import (
@@ -50,8 +52,26 @@ from trace_recorder.storage.redaction.text_masking import (
     possible_secrets,
     with_members,
 )
+from trace_recorder.values.messages import Payload
+
+if TYPE_CHECKING:
+    from trace_recorder.storage.redaction.identities import Identities
 
 Redactor = Callable[[str], str]
+
+
+class TextRemover(Protocol):
+    """Takes the texts out of the records of one run (`storage/content_tiers/records.py`)."""
+
+    def data(self, kind: str, data: Json) -> Json:
+        """Return the data of a record without its texts."""
+
+    def expect_items(self, items: Payload) -> None:
+        """Learn where the next items belong."""
+
+    def stream_without_texts(self, data: bytes) -> bytes:
+        """Return the text of a part of a stream without its texts."""
+
 
 _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
@@ -87,7 +107,12 @@ class Redaction:
         redact: Redactor | Sequence[Redactor] | None,
         environment: Mapping[str, str] = os.environ,
         on_secret: OnSecret | None = None,
+        *,
+        identities: Identities | None = None,
+        textless: TextRemover | None = None,
     ) -> None:
+        self.textless = textless
+        """Takes the texts out of records before they are masked, or None if texts are written."""
         self._on_secret = on_secret
         self._redactors: tuple[Redactor, ...] = ()
         if callable(redact):
@@ -100,7 +125,7 @@ class Redaction:
         self._possible_secrets: Callable[[str], list[int]] = lambda _: []
         """Returns the positions in JSON text at which a secret may be, or the name of a secret."""
         if self._redactors:
-            self._known = KnownSecrets(secrets_of_environment(environment))
+            self._known = KnownSecrets(secrets_of_environment(environment), identities)
             self._possible_secrets = partial(possible_secrets, known=self._known, forms=self._knows_forms)
         self._harmless: tuple[list[str], object, object] = [], None, None
         """The last text of the newest request without a possible secret, and the secret values that were known then."""
@@ -113,7 +138,10 @@ class Redaction:
         """
         if not self._redactors:
             return []
-        return self._known.learn(keys, cookies)
+        new = self._known.learn(keys, cookies)
+        if self.textless is not None:  # no text on file has the key
+            return []
+        return new
 
     @property
     def known_values(self) -> object:
@@ -349,6 +377,8 @@ class Redaction:
         False, events at the end of `data` in which a secret may begin are not masked yet. The caller passes these
         events again with the bytes that follow.
         """
+        if self.textless is not None:
+            return self.textless.stream_without_texts(data), 0, len(data)
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
@@ -380,6 +410,10 @@ class Redaction:
             for number, line in enumerate(lines_with_ends(text))
         ]
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
+
+    def assembled_text(self, data: bytes, masked: bytes) -> bytes:
+        """Return the text of a part from which the response is assembled: the masked one, if that has the texts."""
+        return masked if self.textless is None else data
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Mask secrets in bytes that are not UTF-8, before the bytes become base64. Return UTF-8 unchanged."""

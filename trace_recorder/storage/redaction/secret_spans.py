@@ -18,10 +18,12 @@ from trace_recorder.values.structs import Struct
 DEFINED, KNOWN, IN_URL, FIRST_FORM = range(4)
 DENSE = FIRST_FORM + len(FORMS)
 ASSIGNED, MEMBER, ENCODED = DENSE + 1, DENSE + 2, DENSE + 3
+EMAIL, IP_ADDRESS, USER_NAME, HOST_NAME = range(ENCODED + 1, ENCODED + 5)
 KINDS = (
     *("secret-member", "known-secret", "url-password"),
     *(form.what for form in FORMS),
     *("many-keys", "assigned-secret", "secret-member", "encoded-secret"),
+    *("email-address", "ip-address", "user-name", "host-name"),
 )
 """The kinds of secrets by their numbers, which are the constants above and `FIRST_FORM` plus the index of a form.
 

@@ -1,0 +1,1 @@
+"""Writes runs into one file for other people: see docs/after.md."""

@@ -1,0 +1,132 @@
+"""What is in the runs that are to be shared: for the summary before a file is written, and for the review.
+
+Nothing is written here. Each journal is read once as `share` would rewrite it, and loaded once for its figures.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trace_recorder.facts import StartFact
+from trace_recorder.reading.own_files import load_own
+from trace_recorder.sharing.runs import RunToShare
+from trace_recorder.sharing.tier_masker import FoundText, TierMasker, identifies_people
+from trace_recorder.storage.journal_reader import Record, read_records
+from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
+from trace_recorder.storage.rewritten_journal import RewrittenJournal
+from trace_recorder.storage.text_edits import TextPlace
+from trace_recorder.values.content_parts import Image, images_of, parts_of
+from trace_recorder.values.tool_uses import tool_uses_of
+from trace_recorder.values.trajectory import Trajectory
+
+MOST_PATHS = 500
+"""At most this many different paths are kept."""
+_PATH = re.compile(
+    r"(?<![\w.:/\\<])(?:/(?:home|Users|root|etc|var|opt|tmp|usr|srv|mnt|media|private|data|work|app|workspace)"
+    r"/[\w.@+-][\w./@+-]{0,200}|[A-Za-z]:\\{1,2}[\w.-][\w.\\ -]{0,200})"
+)
+
+
+class FoundPlace(NamedTuple):
+    """The first place of a found text: the name of its run, and where it is in the journal."""
+
+    run: str
+    place: TextPlace
+
+
+@dataclass(slots=True)
+class SharedContents:
+    """The contents of all runs together.
+
+    `found` counts each secret, name and address by its text. `paths` counts absolute paths of files.
+    """
+
+    runs: int = 0
+    journal_bytes: int = 0
+    calls: int = 0
+    steps: int = 0
+    images: int = 0
+    image_bytes: int = 0
+    damaged_lines: int = 0
+    tools: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    names: list[str] = field(default_factory=list)
+    found: Counter[FoundText] = field(default_factory=Counter)
+    places: dict[FoundText, FoundPlace] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+    paths: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def secrets(self) -> Counter[str]:
+        """How many places have secrets that today's rules find, by kind."""
+        return Counter({kind: count for kind, count in self.kinds.items() if not identifies_people(kind)})
+
+    @property
+    def identities(self) -> Counter[str]:
+        """How many places have names and addresses, by kind."""
+        return Counter({kind: count for kind, count in self.kinds.items() if identifies_people(kind)})
+
+
+def shared_contents(runs: Sequence[RunToShare]) -> SharedContents:
+    """Read the runs, and return what is in them. Raises OSError and TrajectoryFormatError."""
+    names = dict.fromkeys(identities_of_machine(os.environ))
+    for run in runs:
+        names |= dict.fromkeys(_names_in(run))
+    contents = SharedContents(runs=len(runs), names=[*Identities(names).names])
+    for run in runs:
+        _add_texts(contents, run)
+        _add_figures(contents, load_own(run.journal))
+    return contents
+
+
+def _names_in(run: RunToShare) -> Iterable[str]:
+    """Yield the names of users and hosts that a run states: in its first record, and in home directories."""
+    with run.journal.open("rb") as file:
+        first = next(read_records(file.readline()), None)
+        if isinstance(first, Record) and isinstance(first.fact, StartFact) and first.fact.host:
+            yield first.fact.host
+            yield first.fact.host.partition(".")[0]
+        file.seek(0)
+        for line in file:
+            if b"home/" in line or b"Users" in line:
+                yield from users_in_homes(line.decode("utf-8", "replace"))
+
+
+def _add_texts(contents: SharedContents, run: RunToShare) -> None:
+    masker = TierMasker(Identities(contents.names))
+    rewritten = RewrittenJournal(run.journal, masker)
+    for _ in rewritten.lines():
+        continue
+    contents.damaged_lines += rewritten.counts.damaged
+    contents.journal_bytes += run.journal.stat().st_size
+    contents.found.update(masker.found)
+    contents.kinds.update(masker.kinds)
+    for text, place in masker.places.items():
+        contents.places.setdefault(text, FoundPlace(run.name, place))
+    with run.journal.open("rb") as file:
+        for line in file:
+            for path in _PATH.findall(line.decode("utf-8", "replace")):
+                if path in contents.paths or len(contents.paths) < MOST_PATHS:
+                    contents.paths[path] += 1
+
+
+def _add_figures(contents: SharedContents, trajectory: Trajectory) -> None:
+    contents.calls += len(trajectory.llm_interactions)
+    contents.steps += len(trajectory.agent_steps)
+    contents.tools.update(use.name for _, use in tool_uses_of(trajectory))
+    seen: set[str] = set()
+    for call in trajectory.llm_interactions:
+        model = call.model or call.response.model
+        if model:
+            contents.models[str(model)] += 1
+        parts = [part for message in call.input_messages or () for part in parts_of(message)]
+        for part in (*parts, *images_of(call.response)):
+            if isinstance(part, Image) and part.address not in seen:
+                seen.add(part.address)
+                contents.images += 1
+                contents.image_bytes += len(part.data or "") * 3 // 4

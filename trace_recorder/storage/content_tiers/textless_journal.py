@@ -1,0 +1,103 @@
+"""Writes a journal again without its texts: each record keeps its number, its time and its kind.
+
+A line that is not a record is left out: nobody knows what it is, so all of it may be text. Memory: the longest line, a
+digest for each large string that the journal stores once, and ranges of the numbers of items.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from trace_recorder.facts import KINDS, Json, StartFact
+from trace_recorder.storage.content_tiers.records import STREAM_MEMBERS, TextlessRecords
+from trace_recorder.storage.content_tiers.text_digests import TextDigests
+from trace_recorder.storage.content_tiers.tiers import Content
+from trace_recorder.storage.content_tiers.vocabulary import TIME
+from trace_recorder.storage.journal_lines import encode_lines
+from trace_recorder.storage.journal_reader import BadLine, Record, json_of_line, read_records
+from trace_recorder.storage.redaction.redactor import Redaction
+from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.json_text import make_json_writer
+
+UNKNOWN_KIND = "unknown"
+"""The kind of a record whose kind this version does not know."""
+_dump = make_json_writer(",", ":", allow_nan=False)
+
+
+class TextlessJournal:
+    """The lines of a journal without its texts.
+
+    `key` is the key of the digests. `hidden` are identifiers, such as the names of tools, of which only digests are
+    written too.
+    """
+
+    def __init__(self, journal: Path, key: bytes, hidden: Collection[str] = ()) -> None:
+        self._journal = journal
+        digests = TextDigests(key)
+        self._records = TextlessRecords(digests)
+        hidden_digests = {text: digests.of_text(text) for text in hidden}
+        self._redaction = Redaction(default_redactor)
+        if hidden:
+            self._redaction = Redaction((default_redactor, lambda text: hidden_digests.get(text, text)))
+        self.damaged = 0
+        """How many lines were left out so far, because they are not records."""
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the new lines, each with its newline. Raises OSError.
+
+        The file is read twice, because an item may be far before the record that says where it belongs.
+        """
+        with self._journal.open("rb") as file:
+            for line in file:
+                if b'"items":{' in line:
+                    for record in read_records(line):
+                        if isinstance(record, Record):
+                            self._records.places.add(_data(record, line).get("items"))
+            file.seek(0)
+            for line in file:
+                for record in read_records(line):
+                    if isinstance(record, BadLine):
+                        self.damaged += 1
+                    else:
+                        yield self._line(record, _data(record, line))
+
+    def _line(self, record: Record, saved: Json) -> bytes:
+        kind = UNKNOWN_KIND
+        if record.kind in KINDS:
+            kind = record.kind
+        time = ""
+        if TIME.fullmatch(record.time):
+            time = record.time
+        data = self._records.saved_data(record.kind, saved)
+        if kind == StartFact.kind:
+            data["content"] = "none"
+        [new_line] = encode_lines([(kind, _dump(self._masked(data)))], record.seq, time)
+        return new_line
+
+    def _masked(self, data: Json) -> Json:
+        """Return data with the secrets in its identifiers masked."""
+        text, count = self._redaction.mask(_dump({name: data[name] for name in data if name not in STREAM_MEMBERS}))
+        if not count:
+            return data
+        masked: Json = json.loads(text)
+        return masked | {name: data[name] for name in data if name in STREAM_MEMBERS}
+
+
+def _data(record: Record, line: bytes) -> Json:
+    """Return the data of a record as JSON. `line` has the record."""
+    data: Json = json_of_line(line[record.offset : record.offset + record.length])["data"]
+    return data
+
+
+def with_content(line: bytes, content: Content) -> bytes:
+    """Return the line of a journal with the tier in it, and without the host, if it is the first record of a run."""
+    for record in read_records(line):
+        if isinstance(record, Record) and record.kind == StartFact.kind and content != "full":
+            data = {name: value for name, value in _data(record, line).items() if name != "host"}
+            own = {name: data.pop(name) for name in [*data] if name not in {"task", "metadata"}}
+            members = json.dumps({**own, "content": content, **data}, separators=(",", ":"))
+            [new_line] = encode_lines([(record.kind, members)], record.seq, record.time)
+            return new_line
+    return line
