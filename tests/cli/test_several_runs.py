@@ -12,8 +12,8 @@ from trace_recorder import load
 
 
 def test_forks_are_listed_below_their_origins(tmp_path: Path) -> None:
-    """Forks of forks are listed below their origins too, whenever they began. With another sort order no run is
-    indented.
+    """Forks of forks are listed below their origins too, whenever they began. Of two runs that state to be forks of each
+    other, one is below the other.
     """
 
     def fork(name: str, origin: str) -> Path:
@@ -29,9 +29,9 @@ def test_forks_are_listed_below_their_origins(tmp_path: Path) -> None:
     listed = [
         line.split("  ")[0] if line[0] != " " else line for line in invoke("list", tmp_path).output.splitlines()[1:]
     ]
-    assert [line.partition(".json")[0] for line in listed] == ["a", "└ b", "  └ c", "d", "e", "f"]
+    assert [line.partition(".json")[0] for line in listed] == ["a", "└ b", "  └ c", "d", "f", "└ e"]
     assert "└" not in invoke("list", tmp_path, "--sort", "calls").output
-    assert invoke("list", tmp_path, "--reverse").output.splitlines()[1].startswith("d.json")
+    assert invoke("list", tmp_path, "--reverse").output.splitlines()[1].startswith("e.json")
 
 
 def test_several_runs_are_shown_in_sequence(tmp_path: Path) -> None:

@@ -143,14 +143,14 @@ def test_each_column_sorts(directory: Path, column: str, descending: bool) -> No
     value = VALUES[column]
     with serving(directory) as client:
         rows = newest_first(complete(client)["runs"])
-        found = page(client, sort=f"{'-' * descending}{column}")
+        answer = page(client, sort=f"{'-' * descending}{column}")
 
     known = sorted((row for row in rows if value(row) is not None), key=value, reverse=descending)
     expected = known + [row for row in rows if value(row) is None]
     if column == "time":
         branches = run_tree([None] * len(expected), [row["session"] for row in expected])
         expected = [expected[branch.row] for branch in branches]
-    assert ids(found) == [row["id"] for row in expected]
+    assert ids(answer) == [row["id"] for row in expected]
 
 
 def test_the_orders_of_list_have_the_same_names(directory: Path) -> None:
