@@ -233,6 +233,16 @@ def test_a_figure_that_is_unknown_in_part_is_unknown(
     assert (measures.cost, measures.tokens) == (cost, tokens)
 
 
+@pytest.mark.parametrize("usage", [{"cost": 1e308}, {"input_tokens": 10**308}])
+def test_a_figure_that_nobody_measured_is_unknown(usage: Payload) -> None:
+    """Absurd numbers in files do not stop a comparison, and are in no sum."""
+    absurd = made(call(["q"], "a", response={"usage": {"input_tokens": 1, "output_tokens": 1, "cost": 1, **usage}}))
+    [group] = compare([absurd, absurd, RUNS[0]], by="status").groups
+    known = {name: spread and spread.runs for name, spread in group.figures.items()}
+
+    assert known["tokens" if "input_tokens" in usage else "cost"] == 1
+
+
 def test_a_long_name_is_cut_and_stays_distinct() -> None:
     """Two tasks that differ only at their ends are two groups, with bounded names."""
     runs = [made(task="x" * 10_000 + end, success=True) for end in "abb"]

@@ -23,6 +23,8 @@ from trace_recorder.values.trajectory import Trajectory
 
 MAX_NAME_CHARACTERS = 200
 """A longer name of a group is cut here. A digest of the whole name keeps different names apart."""
+MAX_FIGURE = 2.0**53
+"""A larger figure is unknown: nobody measured it, and sums of such figures are not finite."""
 FigureName = Literal["cost", "tokens", "seconds", "calls", "tool_calls", "tool_errors"]
 
 
@@ -91,9 +93,9 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         agents=_names([call.agent for call in run.llm_interactions] + [step.agent for step in run.agent_steps]),
         tools={name_of_value(name) or "": counts for name, counts in tools.items()},
         metadata=_metadata_of(run.metadata),
-        cost=cost,
-        tokens=tokens,
-        seconds=stats.time.get("total"),
+        cost=_figure(cost),
+        tokens=_figure(tokens),
+        seconds=_figure(stats.time.get("total")),
         calls=calls.counted["calls"],
         tool_calls=sum(tool_calls for tool_calls, _ in tools.values()),
         tool_errors=sum(errors for _, errors in tools.values()),
@@ -101,6 +103,13 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         is_replay=isinstance(origin, ReplayOf),
         is_fork=isinstance(origin, ForkedFrom),
     )
+
+
+def _figure(value: float | None) -> float | None:
+    """Return a figure, or None if it is too large to be one."""
+    if value is None or not abs(value) <= MAX_FIGURE:
+        return None
+    return value
 
 
 def name_of_value(value: Payload) -> str | None:
