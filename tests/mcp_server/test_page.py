@@ -80,4 +80,4 @@ def test_every_command_of_the_skill_runs(tmp_path: Path) -> None:
             silent.append(command)
 
     assert silent == ["trace-recorder find 'has:error since:7d' trajectories"]
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 10

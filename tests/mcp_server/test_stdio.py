@@ -128,6 +128,7 @@ def test_an_index_gives_the_same_answers(directory: Path, tmp_path: Path) -> Non
         ("search_texts", {"text": "output"}),
         ("run_stats", {"query": "steps>2"}),
         ("run_stats", {}),
+        ("run_stats", {"by": ["model"]}),
     ]
     with connected(directory) as client:
         without = [client.data(name, **arguments) for name, arguments in calls]

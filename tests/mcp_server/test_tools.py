@@ -12,7 +12,7 @@ import pytest
 from tests.chat_calls import Answer, asked, call, rich_run, said
 from tests.mcp_server.connecting import Client, connected
 from tests.viewer.recorded import SYSTEM, TASK, answer, gave, growing, record, used
-from trace_recorder import TrajectoryRecorder, load
+from trace_recorder import TrajectoryRecorder, compare, load, load_all
 
 TURNS = 4
 
@@ -27,7 +27,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with TrajectoryRecorder(directory / "below" / "fail.json", task="divide") as recorder:
         call(recorder, asked("1/0?", model="m-2"), Answer(b'{"error": {"message": "no zeros"}}', status=400))
         recorder.finalize(False)
-    with TrajectoryRecorder(directory / "text.json", task="read") as recorder:
+    with TrajectoryRecorder(directory / "text.json", task="read", session="chat-7") as recorder:
         call(recorder, asked("Read it."), said("x" * 5000 + "NEEDLE" + "y" * 95_000))
     return directory
 
@@ -71,6 +71,7 @@ def test_runs_are_listed(client: Client, directory: Path) -> None:
         ("meta:seed=7 task:failing", ["long.json"]),
         ("NEEDLE", []),
         ("text~NEEDLE", ["text.json"]),
+        ("session:chat-7", ["text.json"]),
     ],
 )
 def test_a_query_selects_runs(client: Client, query: str, expected: list[str]) -> None:
@@ -80,6 +81,31 @@ def test_a_query_selects_runs(client: Client, query: str, expected: list[str]) -
     assert sorted(row["id"] for row in answer["runs"]) == expected
     assert answer["count"] == len(expected)
     assert client.data("run_stats", query=query)["runs"].get("runs", 0) == len(expected)
+
+
+def test_a_row_has_its_session(client: Client) -> None:
+    """A row names the session of its run, so that the next query can ask for all runs of the session."""
+    rows = {row["id"]: row.get("session") for row in client.data("list_runs")["runs"]}
+
+    assert (rows["text.json"], rows["long.json"]) == ("chat-7", None)
+
+
+def test_groups_of_runs_are_compared(client: Client, directory: Path) -> None:
+    """`by` gives the groups and differences of `compare`."""
+    answer = client.data("run_stats", by=["model"], max_characters=60_000)
+    expected = compare(load_all(directory), by="model").to_json()
+
+    assert (answer["groups"], answer["differences"]) == (expected["groups"], expected["differences"])
+    assert len(answer["groups"]) > 1
+    assert "more" not in answer
+
+
+def test_groups_that_do_not_fit_are_said(client: Client) -> None:
+    """An answer without room for all groups has the first ones, and says how to get the others."""
+    answer = client.data("run_stats", by=["task", "model"], max_characters=6000)
+
+    assert len(answer["groups"]) < 5
+    assert "give a larger max_characters" in answer["more"]
 
 
 def test_a_list_has_pages(client: Client) -> None:
@@ -232,6 +258,8 @@ def test_sql_reads_the_tables(client: Client) -> None:
         ("read_value", {"run": "long.json", "pointer": "/etc/passwd"}, "is no pointer"),
         ("diff_runs", {"a": "long.json", "b": "short.json", "pair": 9}, "the runs have 4 pairs of steps"),
         ("list_runs", {"max_characters": 10**9}, "Expected `int` <= 60000"),
+        ("run_stats", {"by": ["modle"]}, "runs cannot be grouped by 'modle'; the groupings are model, provider"),
+        ("run_stats", {"against": "m"}, "`against` needs `by`"),
         ("write", {}, "there is no tool 'write'"),
     ],
 )

@@ -10,17 +10,23 @@ from typing import Annotated
 from msgspec import Meta
 
 from trace_recorder.catalog.query import parse_query
+from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.figures.cost import may_have_price
+from trace_recorder.figures.groups import MAX_GROUPINGS, GroupedRuns
+from trace_recorder.figures.run_measures import measures_from, measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.mcp_server.answers import Cutter, Json, fitting
 from trace_recorder.mcp_server.served_runs import MatchingRunReader, ServedRuns, WorkTime, identity_of
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parameters import BadRequestError, ListRequest, SortColumn
 
 MAX_ROWS = 200
 SHOWN_FAILURES = 3
 """An answer names at most this many runs that cannot be read."""
+MAX_NAMES = 100
+"""An answer has groups with at most this many names of each grouping."""
 INDEX_ADVICE = "`trace-recorder index` in the directory makes an index, with which this is quick"
 _CURSOR = re.compile(r"([0-9a-f]{1,16}\.[0-9]{1,9})/([0-9]{1,9})")
 
@@ -90,7 +96,7 @@ _COLUMNS = (
     *("task", "status", "success", "error", "provider", "model", "start_time", "execution_time_seconds", "steps"),
     *("llm_calls", "failed_llm_calls", "replayed_llm_calls", "tool_calls", "failed_tool_calls"),
     *("total_input_tokens", "output_tokens", "cost", "cost_estimated", "calls_without_price", "bytes"),
-    *("trajectory_id", "parent", "forked_from", "replay_of"),
+    *("trajectory_id", "session", "parent", "forked_from", "replay_of"),
 )
 
 
@@ -116,25 +122,92 @@ class RunStats(ToolArguments, frozen=True, kw_only=True):
     """The arguments of `run_stats`."""
 
     query: Query = ""
+    by: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Compare groups of runs in place of sums: one or two of model, provider, task, agent, tool, "
+            "day, status, meta:KEY.",
+            max_length=MAX_GROUPINGS,
+        ),
+    ] = ()
+    against: Annotated[
+        str, Meta(description="With `by`: the name of the group that others are compared with.", max_length=1000)
+    ] = ""
 
 
 def run_stats(runs: ServedRuns, arguments: RunStats, time: WorkTime) -> Json:
-    """Return sums over the runs that match a query."""
+    """Return sums over the runs that match a query, or a comparison of groups of these runs."""
+    if arguments.against and not arguments.by:
+        raise BadRequestError("`against` needs `by`")
     terms = parse_query(arguments.query)
-    stats, reader, unread = Stats(), MatchingRunReader(terms), 0
-    for candidate in runs.found(terms, ["stats"]):
+    figures: _RunSums | _RunGroups = _RunSums()
+    if arguments.by:
+        figures = _RunGroups(arguments.by, arguments.against or None)
+    reader, unread = MatchingRunReader(terms), 0
+    for candidate in runs.found(terms, [figures.part]):
         if candidate.kept:
-            stats.merge(Stats.from_text(candidate.kept["stats"]))
+            figures.add_kept(candidate.kept[figures.part])
         elif time.is_over:
             unread += 1
         elif (trajectory := reader.read(candidate)) is not None:
-            stats.add(trajectory)
+            figures.add(trajectory)
     answer: Json = {}
     if unread:
         answer["incomplete"] = f"{unread} runs were not read in time, and are not counted. {INDEX_ADVICE}"
-    answer |= failures_of(reader)
-    figures: Json = Cutter(arguments.max_characters - 2000).fit(stats.to_json(), None)
-    return answer | figures
+    return answer | failures_of(reader) | figures.answer(arguments.max_characters - 2000)
+
+
+class _RunSums:
+    """The sums over runs."""
+
+    part: KeptPart = "stats"
+
+    def __init__(self) -> None:
+        self._stats = Stats()
+
+    def add_kept(self, text: str) -> None:
+        self._stats.merge(Stats.from_text(text))
+
+    def add(self, run: Trajectory) -> None:
+        self._stats.add(run)
+
+    def answer(self, characters: int) -> Json:
+        figures: Json = Cutter(characters).fit(self._stats.to_json(), None)
+        return figures
+
+
+class _RunGroups:
+    """The groups of runs, and their differences. Raises QueryError for groupings that do not exist."""
+
+    part: KeptPart = "measures"
+
+    def __init__(self, by: tuple[str, ...], against: str | None) -> None:
+        self._groups = GroupedRuns(by)
+        self._against = against
+
+    def add_kept(self, text: str) -> None:
+        self._groups.add(measures_from(text))
+
+    def add(self, run: Trajectory) -> None:
+        self._groups.add(measures_of(run))
+
+    def answer(self, characters: int) -> Json:
+        """Return the first groups and differences that fit. The groups with the most runs come first."""
+        comparison = self._groups.comparison(self._against, most_names=MAX_NAMES)
+        facts = comparison.to_json()
+        lists = {name: facts.pop(name) for name in ("groups", "differences")}
+        facts["by"] = [{**entry, "names": len(entry["names"])} for entry in facts["by"]]
+        answer: Json = Cutter(1500, longest=300).fit(facts, None)
+        is_cut = any(len(names) > MAX_NAMES for names in comparison.names)
+        room = characters - 1500
+        if lists["differences"]:
+            room //= 2
+        for name, rows in lists.items():
+            answer[name] = fitting(rows, room)
+            is_cut = is_cut or len(answer[name]) < len(rows)
+        if is_cut:
+            answer["more"] = "not all groups are shown: select fewer runs with `query`, or give a larger max_characters"
+        return answer
 
 
 def failures_of(reader: MatchingRunReader) -> Json:
@@ -148,7 +221,8 @@ def failures_of(reader: MatchingRunReader) -> Json:
 RUN_STATS = ServerTool(
     "run_stats",
     "Sum up runs: how many ended how, calls, tokens, cost and time in total and by model, tools with their failures, "
-    "rewards. A query selects the runs.",
+    "rewards. With `by`, compare groups of runs: success, cost in US dollars, tokens, seconds, calls and tool errors, "
+    "with 95 % confidence intervals, and pairs by task. A query selects the runs.",
     RunStats,
     run_stats,
     seconds=30.0,

@@ -18,9 +18,9 @@ Query = Annotated[
     Meta(
         description='Selects runs. Terms that all have to match: words, "a phrase", text~WORD, status:failed, '
         "success:no, has:error, task:WORDS, model:NAME, provider:NAME, agent:NAME, tool:NAME, tool:NAME>3, "
-        "failed_tool:NAME, error:TEXT, reward:NAME>=0.5, meta:KEY=VALUE, id:TRAJECTORY_ID, since:7d, "
-        "until:2025-06-12, steps>10, calls>3, failed_calls>0, tokens>1000, cost>0.5, seconds>60. - before a term "
-        "negates it. Empty: every run.",
+        "failed_tool:NAME, error:TEXT, reward:NAME>=0.5, meta:KEY=VALUE, tag:NAME, session:NAME, "
+        "id:TRAJECTORY_ID, parent:TRAJECTORY_ID, since:7d, until:2025-06-12, steps>10, calls>3, failed_calls>0, "
+        "tokens>1000, cost>0.5, seconds>60. - before a term negates it. Empty: every run.",
         max_length=2000,
     ),
 ]
