@@ -81,7 +81,7 @@ VERDICTS = [
         "small_2 large",
         Passing.of("1 of 3"),
         False,
-        "it has 2 live runs, and the rules ask for 3",
+        "the rules ask for 3 live runs, and the task has 2",
         [True, False],
     ),
     ("large small", "small_2", Passing(), True, "", [True]),

@@ -75,6 +75,24 @@ def test_tools_are_compared(
     assert texts(compare_tools(golden, live, comparison)) == expected
 
 
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([["look"], ["write", "read"]], []),
+        ([["look"], ["read"], ["write"]], []),
+        ([["read"], ["look", "write"]], [f"tools: step 1: another {ORDER} [-look read-]{{+read look+}} write"]),
+    ],
+)
+def test_calls_of_one_answer_have_no_order(answers: list[list[str]], expected: list[str], tmp_path: Path) -> None:
+    """A model that asks for the same tools at once, in another order, acts as before."""
+    golden, live = (
+        checked(recorded_run(tmp_path / name, [answer(None, *map(tool, names)) for names in run]))
+        for name, run in (("golden.json", [["look"], ["read", "write"]]), ("live.json", answers))
+    )
+
+    assert texts(compare_tools(golden, live, "order")) == expected
+
+
 def test_rules_about_tools_of_one_run(tmp_path: Path) -> None:
     """Each rule says what it expects and what the run has."""
     run = run_of(tmp_path / "run.json", *GOLDEN)

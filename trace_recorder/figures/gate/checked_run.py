@@ -31,10 +31,11 @@ _ANSWERS = {"assistant message", "tool message"}
 
 
 class StepCall(NamedTuple):
-    """A tool call, and the number of its step."""
+    """A tool call, and the number of its step. If `is_of_one_answer`, one answer made all calls of the step."""
 
     step: int
     call: ToolCall
+    is_of_one_answer: bool
 
 
 class RunFailure(NamedTuple):
@@ -91,7 +92,7 @@ class CheckedRun:
     @cached_property
     def calls(self) -> list[StepCall]:
         """The tool calls of all steps, in order."""
-        return [StepCall(step.step_number, call) for step in self.steps for call in step.tool_calls]
+        return [made for step in self.steps for made in _calls_in(step)]
 
     def calls_of(self, name: str) -> list[StepCall]:
         """Return the calls of a tool, in order. "*" means each tool."""
@@ -106,7 +107,7 @@ class CheckedRun:
         agents: dict[str | None, dict[str | None, list[StepCall]]] = {}
         for step in self.steps:
             calls = agents.setdefault(step.agent, {}).setdefault(key_of_agent(step), [])
-            calls += (StepCall(step.step_number, call) for call in step.tool_calls)
+            calls += _calls_in(step)
         return {name: [calls for calls in of_name.values() if calls] for name, of_name in agents.items()}
 
     def tool_uses(self) -> Iterator[ToolUse]:
@@ -222,6 +223,11 @@ class CheckedRun:
                     parts.setdefault((agent, what, json_digest(value)), part)
             begun.add(agent)
         return [*parts.values()]
+
+
+def _calls_in(step: AgentStep) -> list[StepCall]:
+    is_of_one_answer = step.interaction is not None and len(step.interaction_ids) <= 1
+    return [StepCall(step.step_number, call, is_of_one_answer) for call in step.tool_calls]
 
 
 def _text(error: ErrorInfo) -> str:

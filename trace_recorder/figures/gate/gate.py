@@ -217,7 +217,7 @@ def _uncheckable(path: Path, error: Exception) -> RunVerdict:
 def _too_few(runs: Sequence[RunVerdict], passing: Passing) -> Iterator[str]:
     count, agree = len(runs), sum(run.passed for run in runs)
     if passing.runs is not None and passing.runs != count:
-        yield f"it has {count} live runs, and the rules ask for {passing.runs}"
+        yield f"the rules ask for {passing.runs} live runs, and the task has {count}"
     least = passing.least
     if least is None:
         least = count

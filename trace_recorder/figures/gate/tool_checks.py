@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 from trace_recorder.figures.gate.checked_run import CheckedRun, StepCall
@@ -70,12 +70,12 @@ class AgentPair(NamedTuple):
 def agent_pairs(golden: CheckedRun, live: CheckedRun) -> Iterator[AgentPair]:
     """Yield the agents of two runs in pairs of one name.
 
-    If several agents have the name, agents with equal calls are a pair, then agents that call the same tools. All
-    others are paired in their order.
+    If several agents have the name, agents with equal calls are a pair, then agents that call the same tools, also in
+    another order within an answer. All others are paired in their order.
     """
     for name in dict.fromkeys([*golden.calls_by_agent, *live.calls_by_agent]):
         before, after = [*golden.calls_by_agent.get(name, ())], [*live.calls_by_agent.get(name, ())]
-        for key in (_arguments_key, _names_key):
+        for key in (_arguments_key, _names_key, _answers_key):
             yield from (AgentPair(name, *pair) for pair in _take_equal(before, after, key))
         yield from (AgentPair(name, *pair) for pair in zip_longest(before, after, fillvalue=()))
 
@@ -105,6 +105,17 @@ def _names_key(calls: Calls) -> bytes:
     return json_digest([made.call.name for made in calls])
 
 
+def _answers_key(calls: Calls) -> bytes:
+    """Return a key of the names in which the calls of one answer are sorted, because a model asks for them at once."""
+    names: list[str] = []
+    for _, group in groupby(calls, key=lambda made: made.step):
+        of_step = [*group]
+        if of_step[0].is_of_one_answer:
+            of_step.sort(key=lambda made: made.call.name)
+        names += [made.call.name for made in of_step]
+    return json_digest(names)
+
+
 def compare_tools(golden: CheckedRun, live: CheckedRun, comparison: ToolComparison) -> Iterator[RuleViolation]:
     """Yield how the tools of a run differ from those of a good run."""
     if comparison == "order":
@@ -132,7 +143,7 @@ def _first_step(run: CheckedRun, name: str) -> int | None:
 def _other_order(pair: AgentPair) -> Iterator[RuleViolation]:
     before = [made.call.name for made in pair.golden]
     after = [made.call.name for made in pair.live]
-    if before == after:
+    if before == after or _answers_key(pair.golden) == _answers_key(pair.live):
         return
     how = "other calls"
     if Counter(before) == Counter(after):
