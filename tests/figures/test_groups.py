@@ -276,6 +276,12 @@ def test_two_groupings_compare_within_the_first() -> None:
     assert [entry["names"] for entry in facts["by"]] == [["completed", "failed"], ["try", "other", None]]
 
 
+def test_a_path_is_not_a_run() -> None:
+    """The message says how to load the runs of a directory."""
+    with pytest.raises(TypeError, match=r"takes loaded runs, such as those of load_all\(directory\), and got str"):
+        compare("trajectories", by="model")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("by", "against", "message"),
     [

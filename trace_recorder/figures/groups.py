@@ -226,7 +226,7 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
     Each group is compared with a reference: the group with the name `against` in the last grouping, or else the one
     with the most runs, or the newest day. Costs are in US dollars, times in seconds. Intervals are 95 % confidence
     intervals. A run whose success is unknown is not judged, and does not count as failed. One run is in memory at a
-    time. Raises QueryError for another grouping, and for a reference that is not a group.
+    time. Raises QueryError for another grouping, and for a reference that is not a group, and TypeError for a path.
 
     Examples:
         >>> from trace_recorder import load_all
@@ -236,6 +236,9 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
     """
     groups = GroupedRuns([by] if isinstance(by, str) else by)
     for run in runs:
+        if not isinstance(run, Trajectory):
+            kind = type(run).__name__
+            raise TypeError(f"compare() takes loaded runs, such as those of load_all(directory), and got {kind}")
         groups.add(measures_of(run))
     return groups.comparison(against)
 

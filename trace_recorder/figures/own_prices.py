@@ -115,7 +115,7 @@ def _check(path: Path, rates: OwnRates) -> None:
         if rate is not None and not 0 <= rate < math.inf:
             raise PriceFileError(
                 f"{path}: the rate `{name}` of {rates.provider}/{rates.model} is {rate}; "
-                "it must be US dollars for a million tokens"
+                "it must be US dollars for a million tokens, 0 or more"
             )
 
 
