@@ -237,7 +237,7 @@ def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str
     groups = GroupedRuns([by] if isinstance(by, str) else by)
     for run in runs:
         if not isinstance(run, Trajectory):
-            kind = type(run).__name__
+            kind = type(run).__name__  # type: ignore[unreachable]  # a caller may pass a path
             raise TypeError(f"compare() takes loaded runs, such as those of load_all(directory), and got {kind}")
         groups.add(measures_of(run))
     return groups.comparison(against)

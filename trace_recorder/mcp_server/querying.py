@@ -104,7 +104,8 @@ _TABLES = "; ".join(f"{name} ({', '.join(column.name for column in columns)})" f
 RUN_SQL = ServerTool(
     "run_sql",
     f"Run one SELECT in DuckDB's SQL on the runs. The tables with their columns: {_TABLES}. `file` is the `id` of a "
-    "run. It can read no files, load no extensions and change no settings. A long cell is cut: substr() reads parts of it.",
+    "run. It can read no files, load no extensions and change no settings. A long cell is cut: substr() reads parts of "
+    "it.",
     RunSql,
     run_sql,
     seconds=30.0,
