@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet as pq
@@ -20,6 +21,8 @@ from tests.faults.unlucky import UnavailableError, immutable_journal
 from tests.processes import ROOT
 from tests.retention.stored import fork_of, places_of, store, tree
 from trace_recorder import load, open_index, prune
+from trace_recorder.errors import QueryError
+from trace_recorder.recording.amend import append_annotation
 from trace_recorder.retention.choice import StayReason
 from trace_recorder.retention.pruning import Pruning
 from trace_recorder.storage.paths import crc_of_name
@@ -256,6 +259,33 @@ def test_links_and_files_of_others_stay(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
+def test_the_journal_decides_if_its_document_is_older(tmp_path: Path) -> None:
+    """A tag that is in the journal and not yet in the document keeps its run, as after a kill between the two writes."""
+    path = store(tmp_path / "run.json", days=9)
+    document = path.read_bytes()
+    append_annotation(path, "tags", ["audit"])
+    path.write_bytes(document)
+
+    assert named(prune(tmp_path, where="older:1d", keep=["tag:audit"], yes=True)) == ([], {"run.json": "kept"})
+    assert prune(tmp_path, where="-tag:audit").unmatched == 1
+    (tmp_path / "retention.toml").write_text('[[keep]]\nwhere = "tag:audit"\nmin_age = "52w"\n')
+    assert named(prune(tmp_path, where="older:1d", yes=True)) == ([], {"run.json": "young"})
+
+
+def test_runs_of_a_directory_whose_path_has_two_forms_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files by relative and absolute paths, and a link beside its target, are runs of one directory."""
+    for name in ("a", "b", "c"):
+        store(tmp_path / f"{name}.json")
+    (tmp_path / "b.json").unlink()
+    (tmp_path / "a_link.jsonl").symlink_to("b.jsonl")
+    monkeypatch.chdir(tmp_path)
+
+    done = prune("a.json", tmp_path / "b.jsonl", tmp_path / "a_link.jsonl", where="calls>0", yes=True)
+
+    assert named(done) == (["a.json", "b.jsonl"], {"a_link.jsonl": "link"})
+    assert there(tmp_path) == ["a_link.jsonl", "c.json", "c.jsonl"]
+
+
 def test_runs_go_until_the_others_fit(tmp_path: Path) -> None:
     """The oldest go first, and a run that a younger one needs goes with it."""
     for days, name in enumerate(("newest", "middle", "oldest")):
@@ -327,3 +357,19 @@ def test_prune_needs_a_path_and_a_choice(tmp_path: Path) -> None:
         prune(where="calls>0")
     with pytest.raises(FileNotFoundError):
         prune(tmp_path / "nowhere", max_size=0)
+
+
+@pytest.mark.parametrize("queries", [{"where": ""}, {"where": " ", "max_size": 1}, {"where": "calls>0", "keep": [""]}])
+def test_an_empty_query_is_refused(tmp_path: Path, queries: dict[str, Any]) -> None:
+    """The variable of a shell that is not set does not select every run."""
+    store(tmp_path / "run.json")
+    with pytest.raises(QueryError, match="the query is empty, and would match every run"):
+        prune(tmp_path, **queries, yes=True)
+
+
+def test_an_index_needs_its_directory(directory: Path, tmp_path: Path) -> None:
+    """An index elsewhere names runs relative to its directory, so it cannot lose the texts of other paths."""
+    open_index(directory, tmp_path / "index").update()
+    for paths in ([directory / "a.json"], [directory, directory / "below"]):
+        with pytest.raises(ValueError, match="belongs to one directory"):
+            prune(*paths, where="meta:old", index=tmp_path / "index", yes=True)

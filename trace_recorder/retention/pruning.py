@@ -57,9 +57,10 @@ def prune(  # noqa: PLR0913 - one for each option of the command
     parent directories, and its rows in tables in and below `paths`. `index` is an index elsewhere, and `tables` are
     directories of tables elsewhere. docs/after.md says which runs stay.
 
-    Raises ValueError if both `where` and `max_size` are missing, QueryError, RetentionError, MissingExtraError if there
-    are tables and pyarrow is not installed, and OSError if a path cannot be read, or if the tables or the index cannot
-    be written. After an exception, all runs are still there.
+    Raises ValueError if both `where` and `max_size` are missing, or if there is an `index` and `paths` are not one
+    directory. Raises QueryError, also for an empty query, RetentionError, MissingExtraError if there are tables and
+    pyarrow is not installed, and OSError if a path cannot be read, or if the tables or the index cannot be written.
+    After an exception, all runs are still there.
 
     Examples:
         >>> plan = prune("trajectories", where="until:2020-01-01")
@@ -70,12 +71,14 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         raise ValueError("prune needs the path of a directory or of a run")
     if where is None and max_size is None:
         raise ValueError("prune needs a query (where), a size (max_size), or both")
+    places = RunPlaces.of([Path(path) for path in paths])
     elsewhere = None
     if index is not None:
+        if len(paths) != 1 or not places.whole:
+            raise ValueError("an index belongs to one directory; give prune this directory alone")
         elsewhere = Path(index)
         elsewhere.stat()  # a wrong path would leave the texts in the index
-    examined = ExaminedRuns(Criteria.of(where or "", keep, elsewhere))
-    places = RunPlaces.of([Path(path) for path in paths])
+    examined = ExaminedRuns(Criteria.of(where, keep, elsewhere))
     for directory, names in places.roots():
         examined.add(directory, names)
     chosen, unneeded = choose(examined, max_size)

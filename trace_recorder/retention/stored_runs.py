@@ -19,7 +19,7 @@ from trace_recorder.catalog.index import is_own_run
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import RunOnDisk, known_runs, runs_on_disk
 from trace_recorder.catalog.query import Term
-from trace_recorder.catalog.rows import ended_summary, summary_of
+from trace_recorder.catalog.rows import current_summary, summary_of
 from trace_recorder.catalog.run_values import seconds_of
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.reading.own_files import load_own
@@ -99,7 +99,7 @@ class RunReading:
     @cached_property
     def summary(self) -> Trajectory:
         """The run, perhaps without its calls and steps."""
-        return ended_summary(self._path) or self.whole
+        return current_summary(self._path) or self.whole
 
     @cached_property
     def whole(self) -> Trajectory:
@@ -122,12 +122,14 @@ class RunPlaces:
     def of(cls, paths: Sequence[Path]) -> RunPlaces:
         """Return the directories of paths. Raises FileNotFoundError for a path that does not exist."""
         places = cls()
+        parents: dict[str, Path] = {}
         for path in paths:
             if path.is_dir():
                 places.whole.append(path)
             else:
                 path.stat()
-                places.parts.setdefault(path.parent, set()).add(journal_name(path.name))
+                parent = parents.setdefault(os.path.realpath(path.parent), path.parent)
+                places.parts.setdefault(parent, set()).add(journal_name(path.name))
         return places
 
     def roots(self) -> Iterator[tuple[Path, set[str] | None]]:
