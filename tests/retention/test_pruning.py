@@ -25,6 +25,7 @@ from trace_recorder.errors import QueryError
 from trace_recorder.recording.amend import append_annotation
 from trace_recorder.retention.choice import StayReason
 from trace_recorder.retention.pruning import Pruning
+from trace_recorder.retention.removal import remove_runs
 from trace_recorder.storage.paths import crc_of_name
 
 OPEN_RUN = """
@@ -210,6 +211,20 @@ def test_a_run_that_is_amended_meanwhile_stays(directory: Path) -> None:
     assert there(directory) == ["a.json", "a.jsonl", "c.json", "c.jsonl"]
 
 
+def test_a_run_whose_document_is_written_meanwhile_stays(directory: Path) -> None:
+    """`recover` writes the document of a run after the choice. Then the run is neither whole nor gone without it."""
+    document = (directory / "a.json").read_bytes()
+    (directory / "a.json").unlink()
+    plan = prune(directory, where="meta:old")
+    (directory / "a.json").write_bytes(document)
+    failures = remove_runs(plan.runs, [], [])
+
+    assert {path.name: str(failure).split(", ")[-1] for path, failure in failures.items()} == {
+        "a.jsonl": "because it has changed since it was selected. Try again."
+    }
+    assert there(directory) == ["a.json", "a.jsonl", "c.json", "c.jsonl"]
+
+
 @pytest.mark.parametrize(
     "reference",
     [
@@ -260,7 +275,7 @@ def test_links_and_files_of_others_stay(tmp_path: Path) -> None:
 
 
 def test_the_journal_decides_if_its_document_is_older(tmp_path: Path) -> None:
-    """A tag that is in the journal and not yet in the document keeps its run, as after a kill between the two writes."""
+    """A tag that is in the journal, but not yet in the document, keeps its run: a process may be killed in between."""
     path = store(tmp_path / "run.json", days=9)
     document = path.read_bytes()
     append_annotation(path, "tags", ["audit"])

@@ -41,17 +41,10 @@ class RunFile(NamedTuple):
     path: Path
     state: os.stat_result
 
-    def is_unchanged(self) -> bool:
-        """Return whether the file is still the same, and was not written since."""
-        try:
-            now = self.path.lstat()
-        except FileNotFoundError:
-            return False
-        return _identity(now) == _identity(self.state)
-
-
-def _identity(state: os.stat_result) -> tuple[int, int, int, int]:
-    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+    @property
+    def identity(self) -> tuple[Path, int, int, int, int]:
+        """The values that change if the file is replaced or written."""
+        return self.path, self.state.st_dev, self.state.st_ino, self.state.st_size, self.state.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +81,11 @@ class StoredRun:
         if ended is not None:
             return ended
         return seconds_of(self.start_time)[0]
+
+    def is_unchanged(self) -> bool:
+        """Return whether the run still has exactly these files, and none of them was written since."""
+        now = _files((document_path_for(self.path), journal_path_for(self.path)))
+        return [file.identity for file in now] == [file.identity for file in self.files]
 
 
 class RunReading:
@@ -156,6 +154,8 @@ class RunReader:
     def read(self, run: RunOnDisk) -> StoredRun | None:
         """Read a run. Return None if the file is not ours. Raises OSError, and the exceptions of `load_own`."""
         path = run.files.path
+        paths = (document_path_for(path), journal_path_for(path))
+        files = _files(paths)  # before the run is read, so that a later change is noticed
         is_known, kept = self._in_index(run, ())
         if is_known and kept is not None:
             summary: Mapping[str, Payload] = json.loads(kept)[0]
@@ -163,7 +163,6 @@ class RunReader:
             summary = summary_of(path, "")
         else:
             return None
-        paths = (document_path_for(path), journal_path_for(path))
         trajectory_id = _text(summary["trajectory_id"])
         temporary = self._temporary_files(run.files.place)
         names = (*map(crc_of_name, paths), trajectory_id or "")
@@ -175,7 +174,7 @@ class RunReader:
             _text(summary["start_time"]),
             _text(summary["end_time"]),
             frozenset(_references(summary) - {trajectory_id or ""}),
-            _files(paths),
+            files,
             tuple(file for name in names for file in temporary.get(name, ())),
         )
 
