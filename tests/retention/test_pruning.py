@@ -161,6 +161,25 @@ def test_tables_elsewhere_are_named_by_hand(directory: Path, tmp_path: Path) -> 
     assert (places_of("planted in a", tmp_path), places_of("planted in b", tables) != []) == ([], True)
 
 
+def test_a_wrong_path_of_tables_stops_the_deletion(directory: Path, tmp_path: Path) -> None:
+    """Otherwise the run would go, and its rows would stay in tables that nobody names again."""
+    before = tree(tmp_path)
+    for wrong in (tmp_path / "nowhere", directory / "below" / "tables" / "runs" / "part-00000.parquet"):
+        done = invoke("prune", directory, "--where", "meta:old", "--tables", wrong, "--yes")
+        assert (done.exit_code, done.stderr) == (
+            1,
+            f"trace-recorder: {wrong}: there are no tables here; name their directory. Nothing was deleted\n",
+        )
+    assert tree(tmp_path) == before
+    below = prune(directory, where="meta:old", tables=directory / "below").tables
+    assert sorted(below) == [directory / "below" / "scout", directory / "below" / "tables"]
+
+
+def test_one_text_is_one_query_to_keep(directory: Path) -> None:
+    """The letters of the text are not queries, which would keep no run."""
+    assert named(prune(directory, where="meta:old", keep="id:a")) == (["b.json"], {"a.json": "kept"})
+
+
 def test_files_of_other_programs_that_look_like_tables_stay(directory: Path) -> None:
     """Parquet files in directories of the same names stay, and so does everything beside them."""
     other = directory / "other"
