@@ -132,6 +132,8 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
         "tool:>3",
         "calls>",
         "-has:",
+        '-""',
+        "*",
         "a " * 101,
     ],
 )

@@ -79,8 +79,9 @@ def test_a_second_prune_finds_nothing(directory: Path) -> None:
     [
         ([], 2, "say which runs"),
         (["--max-size", "50 apples"], 2, "'50 apples' is not a size such as 50G, 500M, 1T or 1000000"),
-        (["--where", "colour:red"], 1, "there is no field 'colour'"),
-        (["--where", "calls>0", "--keep", "status:odd"], 1, "'odd' is not one of"),
+        (["--where", "colour:red"], 2, "--where or --keep: there is no field 'colour'"),
+        (["--where", "calls>0", "--keep", "status:odd"], 2, "'odd' is not one of"),
+        (["--where", ""], 2, "the query is empty"),
         (["nowhere", "--where", "calls>0"], 1, "nowhere: No such file or directory. Nothing was deleted"),
         (["--where", "calls>0", "--index", "i", "other"], 2, "an index belongs to one directory"),
         (["--where", "calls>0", "--index", "nowhere"], 1, "nowhere: No such file or directory. Nothing was deleted"),

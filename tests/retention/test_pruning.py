@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet as pq
@@ -20,8 +21,11 @@ from tests.faults.unlucky import UnavailableError, immutable_journal
 from tests.processes import ROOT
 from tests.retention.stored import fork_of, places_of, store, tree
 from trace_recorder import load, open_index, prune
+from trace_recorder.errors import QueryError
+from trace_recorder.recording.amend import append_annotation
 from trace_recorder.retention.choice import StayReason
 from trace_recorder.retention.pruning import Pruning
+from trace_recorder.retention.removal import remove_runs
 from trace_recorder.storage.paths import crc_of_name
 
 OPEN_RUN = """
@@ -157,6 +161,25 @@ def test_tables_elsewhere_are_named_by_hand(directory: Path, tmp_path: Path) -> 
     assert (places_of("planted in a", tmp_path), places_of("planted in b", tables) != []) == ([], True)
 
 
+def test_a_wrong_path_of_tables_stops_the_deletion(directory: Path, tmp_path: Path) -> None:
+    """Otherwise the run would go, and its rows would stay in tables that nobody names again."""
+    before = tree(tmp_path)
+    for wrong in (tmp_path / "nowhere", directory / "below" / "tables" / "runs" / "part-00000.parquet"):
+        done = invoke("prune", directory, "--where", "meta:old", "--tables", wrong, "--yes")
+        assert (done.exit_code, done.stderr) == (
+            1,
+            f"trace-recorder: {wrong}: there are no tables here; name their directory. Nothing was deleted\n",
+        )
+    assert tree(tmp_path) == before
+    below = prune(directory, where="meta:old", tables=directory / "below").tables
+    assert sorted(below) == [directory / "below" / "scout", directory / "below" / "tables"]
+
+
+def test_one_text_is_one_query_to_keep(directory: Path) -> None:
+    """The letters of the text are not queries, which would keep no run."""
+    assert named(prune(directory, where="meta:old", keep="id:a")) == (["b.json"], {"a.json": "kept"})
+
+
 def test_files_of_other_programs_that_look_like_tables_stay(directory: Path) -> None:
     """Parquet files in directories of the same names stay, and so does everything beside them."""
     other = directory / "other"
@@ -207,6 +230,20 @@ def test_a_run_that_is_amended_meanwhile_stays(directory: Path) -> None:
     assert there(directory) == ["a.json", "a.jsonl", "c.json", "c.jsonl"]
 
 
+def test_a_run_whose_document_is_written_meanwhile_stays(directory: Path) -> None:
+    """`recover` writes the document of a run after the choice. Then the run is neither whole nor gone without it."""
+    document = (directory / "a.json").read_bytes()
+    (directory / "a.json").unlink()
+    plan = prune(directory, where="meta:old")
+    (directory / "a.json").write_bytes(document)
+    failures = remove_runs(plan.runs, [], [])
+
+    assert {path.name: str(failure).split(", ")[-1] for path, failure in failures.items()} == {
+        "a.jsonl": "because it has changed since it was selected. Try again."
+    }
+    assert there(directory) == ["a.json", "a.jsonl", "c.json", "c.jsonl"]
+
+
 @pytest.mark.parametrize(
     "reference",
     [
@@ -254,6 +291,33 @@ def test_links_and_files_of_others_stay(tmp_path: Path) -> None:
 
     assert named(done) == ([], {"a.json": "other file", "linked.json": "link", "notes.json": "foreign"})
     assert tree(tmp_path) == before
+
+
+def test_the_journal_decides_if_its_document_is_older(tmp_path: Path) -> None:
+    """A tag that is in the journal, but not yet in the document, keeps its run: a process may be killed in between."""
+    path = store(tmp_path / "run.json", days=9)
+    document = path.read_bytes()
+    append_annotation(path, "tags", ["audit"])
+    path.write_bytes(document)
+
+    assert named(prune(tmp_path, where="older:1d", keep=["tag:audit"], yes=True)) == ([], {"run.json": "kept"})
+    assert prune(tmp_path, where="-tag:audit").unmatched == 1
+    (tmp_path / "retention.toml").write_text('[[keep]]\nwhere = "tag:audit"\nmin_age = "52w"\n')
+    assert named(prune(tmp_path, where="older:1d", yes=True)) == ([], {"run.json": "young"})
+
+
+def test_runs_of_a_directory_whose_path_has_two_forms_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files by relative and absolute paths, and a link beside its target, are runs of one directory."""
+    for name in ("a", "b", "c"):
+        store(tmp_path / f"{name}.json")
+    (tmp_path / "b.json").unlink()
+    (tmp_path / "a_link.jsonl").symlink_to("b.jsonl")
+    monkeypatch.chdir(tmp_path)
+
+    done = prune("a.json", tmp_path / "b.jsonl", tmp_path / "a_link.jsonl", where="calls>0", yes=True)
+
+    assert named(done) == (["a.json", "b.jsonl"], {"a_link.jsonl": "link"})
+    assert there(tmp_path) == ["a_link.jsonl", "c.json", "c.jsonl"]
 
 
 def test_runs_go_until_the_others_fit(tmp_path: Path) -> None:
@@ -327,3 +391,19 @@ def test_prune_needs_a_path_and_a_choice(tmp_path: Path) -> None:
         prune(where="calls>0")
     with pytest.raises(FileNotFoundError):
         prune(tmp_path / "nowhere", max_size=0)
+
+
+@pytest.mark.parametrize("queries", [{"where": ""}, {"where": " ", "max_size": 1}, {"where": "calls>0", "keep": [""]}])
+def test_an_empty_query_is_refused(tmp_path: Path, queries: dict[str, Any]) -> None:
+    """The variable of a shell that is not set does not select every run."""
+    store(tmp_path / "run.json")
+    with pytest.raises(QueryError, match="the query is empty, and would match every run"):
+        prune(tmp_path, **queries, yes=True)
+
+
+def test_an_index_needs_its_directory(directory: Path, tmp_path: Path) -> None:
+    """An index elsewhere names runs relative to its directory, so it cannot lose the texts of other paths."""
+    open_index(directory, tmp_path / "index").update()
+    for paths in ([directory / "a.json"], [directory, directory / "below"]):
+        with pytest.raises(ValueError, match="belongs to one directory"):
+            prune(*paths, where="meta:old", index=tmp_path / "index", yes=True)

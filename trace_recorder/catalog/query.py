@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import get_args
+from unicodedata import category
 
 from trace_recorder.catalog.searched_values import NUMBERS, SearchPlace, storable
 from trace_recorder.errors import QueryError
@@ -94,6 +95,8 @@ def _term(match: re.Match[str]) -> Term:
         empty = _WITHOUT_VALUE.fullmatch(match["words"])
         if empty is not None and empty[1].lower() in FIELDS:
             raise QueryError(f"{match[0]!r} needs a value directly after it, without a space")
+        if not any(character.isalnum() or category(character) == "Co" for character in match["words"]):
+            raise QueryError(f"{match[0]!r} has no letter and no digit, so it is not a word; text~ finds characters")
         return Term("words", _unquoted(match["words"]), negated=negated)
     field, relation, value = match["field"].lower(), match["relation"], match["value"]
     if field in NUMBERS:

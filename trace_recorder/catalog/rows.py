@@ -148,11 +148,21 @@ def ended_summary(path: Path) -> Trajectory | None:
     return None
 
 
-def covers_journal(path: Path, summary: Trajectory) -> bool:
+def current_summary(path: Path) -> Trajectory | None:
+    """Read the document of a run as `ended_summary` does. Return None also if its journal has further records.
+
+    The document lacks the newest records if a process was killed between writing a record and writing the document.
+    """
+    summary = ended_summary(path)
+    if summary is not None and _covers_journal(path, summary):
+        return summary
+    return None
+
+
+def _covers_journal(path: Path, summary: Trajectory) -> bool:
     """Return whether the document at `path` has all records of its journal, or has no journal.
 
-    The document lacks the newest records if a process was killed between writing a record and writing the document. The
-    number of the journal's last record tells. If that record is longer than `TAIL_BYTES`, return False.
+    The number of the journal's last record tells. If that record is longer than `TAIL_BYTES`, return False.
     """
     try:
         with journal_path_for(path).open("rb", buffering=0) as file:

@@ -15,7 +15,7 @@ from trace_recorder.cli.output import console, fail, print_json, print_lines, ta
 from trace_recorder.cli.planned_runs import naming_in
 from trace_recorder.cli.read_files import failure_message, is_directory
 from trace_recorder.cli.text_layout import in_one_line, local_time, parse_size, pluralize, shown_text, size_text
-from trace_recorder.errors import MissingExtraError
+from trace_recorder.errors import MissingExtraError, QueryError
 from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
         result = pruning.prune(
             *targets, where=where, keep=keep or (), max_size=_size(max_size), index=index, tables=tables or (), yes=yes
         )
+    except QueryError as error:
+        raise typer.BadParameter(str(error), param_hint="--where or --keep") from None
     except (OSError, MissingExtraError) as error:
         fail(f"{_why(targets[0], error).removesuffix('.')}. Nothing was deleted")
     if not (result.runs or result.staying or result.failures or result.unmatched or result.unneeded):

@@ -21,7 +21,7 @@ from trace_recorder.catalog.planning import Planned
 from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
 from trace_recorder.catalog.rows import (
     Row,
-    covers_journal,
+    current_summary,
     ended_summary,
     row_of,
     row_of_json,
@@ -345,9 +345,11 @@ def _read_rows(
 def _matching_rows(path: Path, matches: Matcher | None, *, with_costs: bool, load_runs: LoadRuns) -> list[_RowAndCosts]:
     runs: Iterable[Trajectory]
     summary = None
-    if matches is None or not matches.needs_calls:
+    if matches is None:
         summary = ended_summary(path)
-    if summary is not None and (matches is None or covers_journal(path, summary)):
+    elif not matches.needs_calls:
+        summary = current_summary(path)
+    if summary is not None:
         with_costs = False  # the summary has no calls
         runs = [summary]
     else:

@@ -17,11 +17,12 @@ from typing import Literal, NamedTuple
 
 from trace_recorder.catalog.planning import RunOnDisk
 from trace_recorder.catalog.query import Term, parse_query
+from trace_recorder.errors import QueryError
 from trace_recorder.guard import ignore_failures, try_call
 from trace_recorder.reading.own_files import is_own_file
 from trace_recorder.retention.retention_rules import RetentionRule, RetentionRules
 from trace_recorder.retention.stored_runs import RunReader, RunReading, StoredRun
-from trace_recorder.storage.run_files import journal_name, real_journal
+from trace_recorder.storage.run_files import journal_name
 
 StayReason = Literal["running", "unknown", "link", "other file", "foreign", "kept", "young", "referred"]
 """Why a run stays.
@@ -51,9 +52,20 @@ class Criteria:
     index: Path | None = None
 
     @classmethod
-    def of(cls, where: str, keep: Iterable[str], index: Path | None) -> Criteria:
-        """Parse the queries. Raises QueryError."""
-        return cls(parse_query(where), {query: parse_query(query) for query in keep}, index)
+    def of(cls, where: str | None, keep: Iterable[str], index: Path | None) -> Criteria:
+        """Parse the queries. If `where` is None, all runs are selected. Raises QueryError, also if a query is empty."""
+        selected: tuple[Term, ...] = ()
+        if where is not None:
+            selected = _terms_of(where)
+        return cls(selected, {query: _terms_of(query) for query in keep}, index)
+
+
+def _terms_of(query: str) -> tuple[Term, ...]:
+    """Return the terms of a query. An empty query, such as an unset variable of a shell, would match every run."""
+    terms = parse_query(query)
+    if not terms:
+        raise QueryError("the query is empty, and would match every run; write a term, such as older:90d")
+    return terms
 
 
 @dataclass(slots=True)
@@ -72,7 +84,7 @@ class ExaminedRuns:
     unmatched: int = 0
     size: int = 0
     _rules: RetentionRules = field(default_factory=RetentionRules)
-    _seen: set[str] = field(default_factory=set)
+    _seen: set[tuple[Path, str]] = field(default_factory=set)
     _now: float = field(default_factory=time.time)
 
     def add(self, directory: Path, names: set[str] | None) -> None:
@@ -85,13 +97,13 @@ class ExaminedRuns:
         real_directory = lru_cache(maxsize=1000)(os.path.realpath)
         reader = RunReader(directory, self.criteria.index, recursive=names is None)
         for run in reader.runs():
-            journal = real_journal(run.files.path, real_directory)
-            if journal in self._seen:
+            place, journal = Path(real_directory(str(run.files.place))), journal_name(run.files.name)
+            if (place, journal) in self._seen:
                 continue
-            self._seen.add(journal)
+            self._seen.add((place, journal))
             rules = None
-            if names is None or journal_name(run.files.name) in names:
-                rules = self._rules.of(Path(real_directory(str(run.files.place))))
+            if names is None or journal in names:
+                rules = self._rules.of(place)
             if rules is None:
                 with ignore_failures:  # a run beside the given ones that cannot be read is not the question
                     self._read(reader, run)

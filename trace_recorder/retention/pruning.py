@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from trace_recorder.catalog.index import RunIndex
@@ -43,23 +45,24 @@ class Pruning:
 def prune(  # noqa: PLR0913 - one for each option of the command
     *paths: str | Path,
     where: str | None = None,
-    keep: Iterable[str] = (),
+    keep: str | Iterable[str] = (),
     max_size: int | None = None,
     index: str | Path | None = None,
-    tables: Iterable[str | Path] = (),
+    tables: str | Path | Iterable[str | Path] = (),
     yes: bool = False,
 ) -> Pruning:
     """Choose runs, and delete them if `yes` is True. Without `yes`, no file is changed.
 
     `paths` are directories, or files of runs. The query `where` (docs/many-runs.md) selects runs. No run that a query
-    in `keep` matches is deleted. With `max_size`, in bytes, the oldest selected runs go until the runs at `paths` fit.
-    A run goes as a whole: document, journal, temporary files, its entries in the indexes of its directory and of all
-    parent directories, and its rows in tables in and below `paths`. `index` is an index elsewhere, and `tables` are
-    directories of tables elsewhere. docs/after.md says which runs stay.
+    in `keep` matches is deleted; a text is one query. With `max_size`, in bytes, the oldest selected runs go until the
+    runs at `paths` fit. A run goes as a whole: document, journal, temporary files, its entries in the indexes of its
+    directory and of all parent directories, and its rows in tables in and below `paths`. `index` is an index elsewhere.
+    `tables` are directories in or below which other tables are. docs/after.md says which runs stay.
 
-    Raises ValueError if both `where` and `max_size` are missing, QueryError, RetentionError, MissingExtraError if there
-    are tables and pyarrow is not installed, and OSError if a path cannot be read, or if the tables or the index cannot
-    be written. After an exception, all runs are still there.
+    Raises ValueError if both `where` and `max_size` are missing, or if there is an `index` and `paths` are not one
+    directory. Raises QueryError, also for an empty query, RetentionError, MissingExtraError if there are tables and
+    pyarrow is not installed, and OSError if a path cannot be read, if `tables` has no tables, or if the tables or the
+    index cannot be written. After an exception, all runs are still there.
 
     Examples:
         >>> plan = prune("trajectories", where="until:2020-01-01")
@@ -70,16 +73,22 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         raise ValueError("prune needs the path of a directory or of a run")
     if where is None and max_size is None:
         raise ValueError("prune needs a query (where), a size (max_size), or both")
+    if isinstance(keep, str):
+        keep = [keep]
+    if isinstance(tables, str | Path):
+        tables = [tables]
+    places = RunPlaces.of([Path(path) for path in paths])
     elsewhere = None
     if index is not None:
+        if len(paths) != 1 or not places.whole:
+            raise ValueError("an index belongs to one directory; give prune this directory alone")
         elsewhere = Path(index)
         elsewhere.stat()  # a wrong path would leave the texts in the index
-    examined = ExaminedRuns(Criteria.of(where or "", keep, elsewhere))
-    places = RunPlaces.of([Path(path) for path in paths])
+    examined = ExaminedRuns(Criteria.of(where, keep, elsewhere))
     for directory, names in places.roots():
         examined.add(directory, names)
     chosen, unneeded = choose(examined, max_size)
-    below = [path for directory in places.whole for path in tables_below(directory)]
+    searched = [*map(_named_tables, map(Path, tables)), *map(tables_below, places.whole)]
     pruning = Pruning(
         runs=[*chosen.runs],
         staying=[*examined.staying, *chosen.staying],
@@ -87,7 +96,7 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         unmatched=examined.unmatched,
         unneeded=unneeded,
         size_before=examined.size,
-        tables=[*dict.fromkeys((*map(Path, tables), *below))],
+        tables=[*dict.fromkeys(chain.from_iterable(searched))],
         is_done=yes,
     )
     if yes and pruning.runs:
@@ -98,3 +107,14 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         pruning.runs = [run for run in pruning.runs if run.path not in failures]
         pruning.failures |= failures
     return pruning
+
+
+def _named_tables(directory: Path) -> list[Path]:
+    """Return the directories of tables in and below a directory. Raises FileNotFoundError if there are no tables.
+
+    A wrong path would leave the texts in the tables.
+    """
+    directories = tables_below(directory)
+    if not directories:
+        raise FileNotFoundError(errno.ENOENT, "there are no tables here; name their directory", str(directory))
+    return directories

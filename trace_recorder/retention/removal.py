@@ -63,7 +63,7 @@ def _remove_files(run: StoredRun) -> None:
     with hold_lock(journal_path_for(run.path)) as is_free:
         if not is_free:
             raise RecorderStateError(f"{run.path} stays, because another process writes it.")
-        if not all(file.is_unchanged() for file in run.files):
+        if not run.is_unchanged():
             raise RecorderStateError(f"{run.path} stays, because it has changed since it was selected. Try again.")
         for file in (*run.temporary, *run.files):
             file.path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from trace_recorder.catalog.index import is_own_run
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import RunOnDisk, known_runs, runs_on_disk
 from trace_recorder.catalog.query import Term
-from trace_recorder.catalog.rows import ended_summary, summary_of
+from trace_recorder.catalog.rows import current_summary, summary_of
 from trace_recorder.catalog.run_values import seconds_of
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.reading.own_files import load_own
@@ -41,17 +41,10 @@ class RunFile(NamedTuple):
     path: Path
     state: os.stat_result
 
-    def is_unchanged(self) -> bool:
-        """Return whether the file is still the same, and was not written since."""
-        try:
-            now = self.path.lstat()
-        except FileNotFoundError:
-            return False
-        return _identity(now) == _identity(self.state)
-
-
-def _identity(state: os.stat_result) -> tuple[int, int, int, int]:
-    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+    @property
+    def identity(self) -> tuple[Path, int, int, int, int]:
+        """The values that change if the file is replaced or written."""
+        return self.path, self.state.st_dev, self.state.st_ino, self.state.st_size, self.state.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +82,11 @@ class StoredRun:
             return ended
         return seconds_of(self.start_time)[0]
 
+    def is_unchanged(self) -> bool:
+        """Return whether the run still has exactly these files, and none of them was written since."""
+        now = _files((document_path_for(self.path), journal_path_for(self.path)))
+        return [file.identity for file in now] == [file.identity for file in self.files]
+
 
 class RunReading:
     """A run that is read if necessary, and then once."""
@@ -99,7 +97,7 @@ class RunReading:
     @cached_property
     def summary(self) -> Trajectory:
         """The run, perhaps without its calls and steps."""
-        return ended_summary(self._path) or self.whole
+        return current_summary(self._path) or self.whole
 
     @cached_property
     def whole(self) -> Trajectory:
@@ -122,12 +120,14 @@ class RunPlaces:
     def of(cls, paths: Sequence[Path]) -> RunPlaces:
         """Return the directories of paths. Raises FileNotFoundError for a path that does not exist."""
         places = cls()
+        parents: dict[str, Path] = {}
         for path in paths:
             if path.is_dir():
                 places.whole.append(path)
             else:
                 path.stat()
-                places.parts.setdefault(path.parent, set()).add(journal_name(path.name))
+                parent = parents.setdefault(os.path.realpath(path.parent), path.parent)
+                places.parts.setdefault(parent, set()).add(journal_name(path.name))
         return places
 
     def roots(self) -> Iterator[tuple[Path, set[str] | None]]:
@@ -154,6 +154,8 @@ class RunReader:
     def read(self, run: RunOnDisk) -> StoredRun | None:
         """Read a run. Return None if the file is not ours. Raises OSError, and the exceptions of `load_own`."""
         path = run.files.path
+        paths = (document_path_for(path), journal_path_for(path))
+        files = _files(paths)  # before the run is read, so that a later change is noticed
         is_known, kept = self._in_index(run, ())
         if is_known and kept is not None:
             summary: Mapping[str, Payload] = json.loads(kept)[0]
@@ -161,7 +163,6 @@ class RunReader:
             summary = summary_of(path, "")
         else:
             return None
-        paths = (document_path_for(path), journal_path_for(path))
         trajectory_id = _text(summary["trajectory_id"])
         temporary = self._temporary_files(run.files.place)
         names = (*map(crc_of_name, paths), trajectory_id or "")
@@ -173,7 +174,7 @@ class RunReader:
             _text(summary["start_time"]),
             _text(summary["end_time"]),
             frozenset(_references(summary) - {trajectory_id or ""}),
-            _files(paths),
+            files,
             tuple(file for name in names for file in temporary.get(name, ())),
         )
 
