@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from trace_recorder.catalog.index import RunIndex
+from trace_recorder.catalog.index import RunIndex, indexes_above
 from trace_recorder.retention.choice import Criteria, ExaminedRuns, StayingRun, choose
-from trace_recorder.retention.removal import indexes_above, remove_runs
+from trace_recorder.retention.removal import remove_runs
 from trace_recorder.retention.stored_runs import RunPlaces, StoredRun
-from trace_recorder.tables.removed_rows import tables_below
+from trace_recorder.tables.rewritten_rows import tables_below
 
 
 @dataclass(slots=True)
