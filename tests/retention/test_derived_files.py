@@ -123,8 +123,8 @@ def test_rows_are_found_by_the_id_of_the_document_if_the_first_line_of_the_journ
     journal.write_bytes(journal.read_bytes().replace(b'"kind":"start"', b'"kind":"stXXt"', 1))
 
     assert [str(one) for one in redact(stored / "run.json", text=TEXT).leftovers if one.file.suffix == ".parquet"] == []
-    assert f"it was {TEXT}" not in json.dumps(cells(stored), default=str)
-    assert f"so it was {TEXT}" in json.dumps(cells(stored), default=str)
+    assert f'"it was {TEXT}' not in json.dumps(cells(stored), default=str)
+    assert f'"so it was {TEXT}' in json.dumps(cells(stored), default=str)
 
 
 def test_tables_of_another_program_stay_and_are_named(stored: Path) -> None:

@@ -157,8 +157,8 @@ def _rewrite(paths: list[Path], rows: RowsChange) -> list[RewrittenFile]:
     temporaries: list[Path] = []
     try:
         for path in filter(Path.is_file, paths):
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-            temporaries.append(Path(temporary))
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+            temporaries.append(Path(name))
             rewritten.append(RewrittenFile(path, _copy(path, handle, rows)))
         for temporary, file in zip(temporaries, rewritten, strict=True):
             if file.changes:
