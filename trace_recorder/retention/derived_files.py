@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from operator import ne
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ from trace_recorder.tables.rewritten_rows import (
     RowsChange,
     RunInTables,
     files_to_change,
+    named_tables,
     rewrite_rows,
     tables_below,
 )
@@ -70,7 +71,7 @@ class DerivedFiles:
         self._indexes = indexes_above(self._directories)
         if index is not None:
             self._indexes += [RunIndex(directory, index) for directory in self._directories[:1]]
-        below = (each for directory in (*self._directories, *tables) for each in tables_below(directory))
+        below = chain.from_iterable([*map(named_tables, tables), *map(tables_below, self._directories)])
         self._tables = [*dict.fromkeys(map(Path.resolve, below))]
         self._in_tables = {_in_tables(run) for run in runs}
         self._ids = {run.trajectory_id for run in self._in_tables} - {None}

@@ -9,6 +9,7 @@ Row groups are copied one by one, so the memory does not grow with the size of a
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import tempfile
@@ -74,6 +75,17 @@ def tables_below(directory: Path) -> list[Path]:
         if Path(place).name in TABLES and any(map(_PART_NAME.fullmatch, names)):
             directories[Path(place).parent] = None
     return [*directories]
+
+
+def named_tables(directory: Path) -> list[Path]:
+    """Return the directories of tables in and below a directory. Raises FileNotFoundError if there are no tables.
+
+    A wrong path would leave the texts in the tables.
+    """
+    directories = tables_below(directory)
+    if not directories:
+        raise FileNotFoundError(errno.ENOENT, "there are no tables here; name their directory", str(directory))
+    return directories
 
 
 def rewrite_rows(directory: Path, rows: RowsChange) -> list[RewrittenFile]:
