@@ -71,9 +71,10 @@ def test_the_text_is_in_no_file_after_both_runs_were_redacted(stored: Path) -> N
     index = stored / ".trace-recorder.sqlite3"
     assert index.name in files_with_text(stored)
 
-    left = [redact(stored / name, text=TEXT).leftovers for name in ("run.json", "other.json")]
+    first, second = (redact(stored / name, text=TEXT) for name in ("run.json", "other.json"))
 
-    assert (left, files_with_text(stored)) == ([(), ()], [])
+    assert (first.leftovers, second.leftovers, files_with_text(stored)) == ((), (), [])
+    assert (first.others, second.others) == ((stored / "other.json",), ())
     assert sorted(path.name for path in open_index(stored).find("text~REDACTED")) == ["other.json", "run.json"]
     assert [*open_index(stored).find('"seven files"')] == []
 

@@ -57,14 +57,16 @@ DOCUMENT = "document"
 class RedactedRun:
     """What a redaction has changed in a run, or would change: how many places of which kinds of records.
 
-    `removed` decides what is removed from this run. `leftovers` are the places that still have a text. `is_dry` is True
-    if no byte was changed.
+    `removed` decides what is removed from this run. `leftovers` are the places that still have a text. `others` are the
+    other runs in its directory and below, and temporary files, that have a text: `redact` names them, and changes none.
+    `is_dry` is True if no byte was changed.
     """
 
     path: Path
     removed: RemovedTexts = field(repr=False, compare=False)
     places: Counter[str] = field(default_factory=Counter)
     leftovers: tuple[Leftover, ...] = ()
+    others: tuple[Path, ...] = ()
     is_dry: bool = True
 
     @property
@@ -87,8 +89,8 @@ def redact(  # noqa: PLR0913 - one argument for each kind of rule
     `text` is removed wherever it is, in every encoding that the package knows. `pattern` is a regular expression, and
     `function` gets each text and returns it changed. `path` is an address of a value, such as "llm_3.prompt[2]". Each
     may be one or several. The mask is "[REDACTED:removed]". If `dry_run` is True, count the places, and change no byte.
-    The result has the `places` by the kinds of their records, and the `leftovers`, which still have a text. Repeating
-    an interrupted redaction completes it.
+    The result has the `places` by the kinds of their records, the `leftovers`, which still have a text, and the
+    `others`: runs beside this one that have it too. Repeating an interrupted redaction completes it.
 
     Raises RedactionRuleError for a rule that cannot be used, RecorderStateError if the run is, or may be, still
     written, the exceptions of `load`, OSError, and the exceptions of `function`.
@@ -110,8 +112,9 @@ def redact(  # noqa: PLR0913 - one argument for each kind of rule
     derived = DerivedFiles([run], redacted.removed)
     for _ in derived.update():
         continue
-    left = derived.leftovers([*derived.others()])
-    return replace(redacted, leftovers=(*redacted.leftovers, *left))
+    others = (*derived.others(),)
+    left = derived.leftovers(others)
+    return replace(redacted, leftovers=(*redacted.leftovers, *left), others=others)
 
 
 def _listed(name: str, values: Any, kinds: Any) -> list[Any]:
