@@ -141,7 +141,7 @@ def test_a_wrong_index_or_table_is_refused(
 ) -> None:
     """Nothing is changed. An index would be new, or have other runs, or the texts would stay in tables."""
     monkeypatch.chdir(runs.parent)
-    rule = ["--where", "is:completed"] if name == "prune" else ["--text-from", "text"]
+    rule = ["--where", "is:success"] if name == "prune" else ["--text-from", "text"]
     before = {file: file.read_bytes() for file in runs.rglob("*") if file.is_file()}
 
     result = invoke(name, path, *rule, *options, "--yes")
