@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trace_recorder.storage.file_system import directory_lock, sync_file
+from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.storage.run_files import journal_name
 from trace_recorder.tables.columns import TABLES
 from trace_recorder.tables.frames import load_pyarrow
@@ -175,6 +175,7 @@ def _rewrite(paths: list[Path], rows: RowsChange) -> list[RewrittenFile]:
         for temporary, file in zip(temporaries, rewritten, strict=True):
             if file.changes:
                 temporary.replace(file.path)
+                sync_directory(file.path.parent)
     finally:
         for temporary in temporaries:
             with suppress(FileNotFoundError):
