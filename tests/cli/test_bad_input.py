@@ -144,6 +144,17 @@ def test_a_file_that_is_not_a_run_is_reported_in_one_sentence(command: str, plac
     assert named == [*told]
 
 
+def test_redact_changes_no_file_that_is_not_a_run(place: Path) -> None:
+    """It exits with 1, and the first sentence names the file. A document of a newer version is edited as JSON."""
+    for name in {*UNREADABLE, *PLACES} - {"newer.json"}:
+        result = invoke("redact", name, "--pattern", ".", "--yes")
+        sentence, _ = result.stderr.splitlines()
+        assert (result.exit_code, name in sentence, result.stdout) == (1, True, ""), (name, result.output)
+
+    assert {name: Path(name).read_bytes() for name in UNREADABLE} == UNREADABLE
+    assert (Path("dangling.json").is_symlink(), Path("loop.json").is_symlink()) == (True, True)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_file_with_wrong_types_causes_no_traceback(command: str, place: Path) -> None:
     """A file with wrong types is shown, or refused in a sentence with exit code 1, or both."""

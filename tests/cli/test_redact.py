@@ -113,3 +113,39 @@ def test_misuse_is_one_sentence(arguments: list[str], why: str, runs: Path) -> N
     result = invoke("redact", runs, *arguments)
 
     assert (result.exit_code, why in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
+
+
+def test_json_has_the_same(runs: Path) -> None:
+    """For machines: the runs with their places, the written files, other runs with a text, and what is left."""
+    recorded(runs / "three.json", "Ann Lee too", success=False)
+    arguments = ["redact", runs, "--where", "-is:failed", "--text-from", runs.parent / "text", "--json"]
+    run = {"path": str(runs / "one.json"), "count": 2, "places": {"llm_interaction": 1, "start": 1}}
+    planned = {"removed": False, "runs": [run], "places": 2, "written": [], "others": [], "left": []}
+
+    assert json.loads(invoke(*arguments).stdout) == planned
+    done = {**planned, "removed": True, "others": [str(runs / "three.json")]}
+    assert json.loads(invoke(*arguments, "--yes").stdout) == done
+
+
+@pytest.mark.parametrize("name", ["prune", "redact"])
+@pytest.mark.parametrize(
+    ("path", "options", "why"),
+    [
+        ("runs", ["--index", "typo.sqlite3"], "o such file"),
+        ("runs/one.json", ["--index", "text"], "an index belongs to one directory"),
+        ("runs", ["--tables", "typo"], "there are no tables here"),
+    ],
+)
+def test_a_wrong_index_or_table_is_refused(
+    name: str, path: str, options: list[str], why: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is changed. An index would be new, or have other runs, or the texts would stay in tables."""
+    monkeypatch.chdir(runs.parent)
+    rule = ["--where", "is:success"] if name == "prune" else ["--text-from", "text"]
+    before = {file: file.read_bytes() for file in runs.rglob("*") if file.is_file()}
+
+    result = invoke(name, path, *rule, *options, "--yes")
+
+    assert (result.exit_code in {1, 2}, why in " ".join(result.stderr.split())) == (True, True)
+    assert {file: file.read_bytes() for file in runs.rglob("*") if file.is_file()} == before
+    assert not Path("typo.sqlite3").exists()

@@ -13,9 +13,11 @@ import pytest
 from tests.catalog.many_runs import settle
 from tests.cli.invoking import invoke, recorded
 from tests.retention.test_redaction_kills import files_with_text
-from trace_recorder import open_index, redact
-from trace_recorder.retention.derived_files import DerivedFiles, table_files
+from trace_recorder import load, open_index, redact
+from trace_recorder.retention.derived_files import DerivedFiles
+from trace_recorder.retention.leftovers import Leftover
 from trace_recorder.retention.removed_texts import MASK, RemovedTexts
+from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of
 
 TEXT = "Ann Lee and her seven files"
 
@@ -34,17 +36,22 @@ def stored(tmp_path: Path) -> Path:
     return directory
 
 
+def table_files(directory: Path) -> list[Path]:
+    """Return the Parquet files below a directory."""
+    return sorted(directory.rglob("*.parquet"))
+
+
 def cells(directory: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of all tables."""
     parquet = import_module("pyarrow.parquet")
-    return {str(path.relative_to(directory)): parquet.read_table(path).to_pylist() for path in table_files([directory])}
+    return {str(path.relative_to(directory)): parquet.read_table(path).to_pylist() for path in table_files(directory)}
 
 
 def test_rows_of_the_run_change_and_no_others(stored: Path) -> None:
     """In each table, the text goes from the rows of the redacted run. Schemas and metadata stay."""
     before = cells(stored)
     parquet = import_module("pyarrow.parquet")
-    schemas = {path: parquet.ParquetFile(path).schema_arrow for path in table_files([stored])}
+    schemas = {path: parquet.ParquetFile(path).schema_arrow for path in table_files(stored)}
 
     redact(stored / "run.json", text=TEXT)
 
@@ -56,7 +63,7 @@ def test_rows_of_the_run_change_and_no_others(stored: Path) -> None:
                 assert json.dumps(row).replace(f"so it was {TEXT}", f"so it was {MASK}") == json.dumps(old)
             else:
                 assert json.dumps(row) == json.dumps(old).replace(TEXT, MASK)
-    assert {path: parquet.ParquetFile(path).schema_arrow for path in table_files([stored])} == schemas
+    assert {path: parquet.ParquetFile(path).schema_arrow for path in table_files(stored)} == schemas
 
 
 def test_the_text_is_in_no_file_after_both_runs_were_redacted(stored: Path) -> None:
@@ -64,9 +71,10 @@ def test_the_text_is_in_no_file_after_both_runs_were_redacted(stored: Path) -> N
     index = stored / ".trace-recorder.sqlite3"
     assert index.name in files_with_text(stored)
 
-    left = [redact(stored / name, text=TEXT).leftovers for name in ("run.json", "other.json")]
+    first, second = (redact(stored / name, text=TEXT) for name in ("run.json", "other.json"))
 
-    assert (left, files_with_text(stored)) == ([(), ()], [])
+    assert (first.leftovers, second.leftovers, files_with_text(stored)) == ((), (), [])
+    assert (first.others, second.others) == ((stored / "other.json",), ())
     assert sorted(path.name for path in open_index(stored).find("text~REDACTED")) == ["other.json", "run.json"]
     assert [*open_index(stored).find('"seven files"')] == []
 
@@ -95,3 +103,39 @@ def test_what_is_left_in_a_table_is_named(stored: Path) -> None:
     left = sorted(leftover.file.parent.name for leftover in derived.leftovers([]) if leftover.file.suffix == ".parquet")
 
     assert left == ["calls", "runs", "steps", "transcripts"]
+
+
+def test_an_export_that_writes_tables_loses_no_file(stored: Path) -> None:
+    """Its lock is that of the first table, and its temporary files stay, also those of the other tables."""
+    with TableFiles(stored / "tables", FORMS["tables"], resume=True) as files:
+        files.add(batches_of(load(stored / "other.json"), FORMS["tables"]))
+        before = sorted(stored.rglob(".part-*.tmp"))
+
+        with pytest.raises(BlockingIOError, match="another process writes"):
+            redact(stored / "run.json", text=TEXT)
+
+        assert (sorted(stored.rglob(".part-*.tmp")), len(before)) == (before, len(FORMS["tables"]))
+    assert redact(stored / "run.json", text=TEXT).leftovers == ()
+
+
+def test_rows_are_found_by_the_id_of_the_document_if_the_first_line_of_the_journal_is_damaged(stored: Path) -> None:
+    """The id of the run is in the document too, so its rows change, also those of an export before the damage."""
+    journal = stored / "run.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"kind":"start"', b'"kind":"stXXt"', 1))
+
+    assert [str(one) for one in redact(stored / "run.json", text=TEXT).leftovers if one.file.suffix == ".parquet"] == []
+    assert f'"it was {TEXT}' not in json.dumps(cells(stored), default=str)
+    assert f'"so it was {TEXT}' in json.dumps(cells(stored), default=str)
+
+
+def test_tables_of_another_program_stay_and_are_named(stored: Path) -> None:
+    """A file without the metadata of an export is not written again. Its rows with the text are named."""
+    parquet = import_module("pyarrow.parquet")
+    path = stored / "scout" / "transcripts" / "part-00000.parquet"
+    parquet.write_table(parquet.read_table(path).replace_schema_metadata(), path)
+    before = path.read_bytes()
+
+    left = redact(stored / "run.json", text=TEXT).leftovers
+
+    assert [one for one in left if one.file.suffix == ".parquet"] == [Leftover(path, "rows of these runs")]
+    assert path.read_bytes() == before

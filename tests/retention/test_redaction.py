@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,3 +323,71 @@ def test_old_readers_pass_over_the_record(tmp_path: Path) -> None:
     [removal] = [one.data for one in records if isinstance(one, RawRecord) and one.kind == "removal"]
 
     assert {*removal} == {"rules", "places"}
+
+
+def test_the_names_of_rules_do_not_repeat_a_text(tmp_path: Path) -> None:
+    """An address or the name of a function may have the text. The fact about the removal has a mask in its place."""
+
+    def without_annabel(text: str) -> str:
+        return text
+
+    with TrajectoryRecorder(tmp_path / "run.json", metadata={"annabel": "annabel was here"}) as recorder:
+        recorder.record_llm_interaction([], {"content": "annabel"}, "openai", "m")
+
+    rules: dict[str, Any] = {"path": "metadata.annabel", "function": without_annabel}
+    assert redact(tmp_path / "run.json", text="annabel", **rules).leftovers == ()
+    assert b"annabel" not in b"".join(path.read_bytes() for path in tmp_path.glob("run.json*"))
+    [removal] = load(tmp_path / "run.json").removals
+    assert removal.rules[0] == "text"
+    assert [rule.partition(" ")[0] for rule in removal.rules[1:]] == ["function", "path"]
+
+
+def test_what_a_function_or_a_pattern_has_removed_is_not_found_again(tmp_path: Path) -> None:
+    """They do not see the kinds of rules in the facts about earlier removals."""
+    run = rich_run(tmp_path / "run.json")
+
+    counts = [redact(run, pattern="[a-z]{3,}", function=str.upper).count for _ in range(2)]
+
+    assert (counts[0] > 10, counts[1]) == (True, 0)
+
+
+def test_a_link_is_followed_and_never_replaced(tmp_path: Path) -> None:
+    """The text goes from the files that a link leads to. If only one file is a link, nothing is changed."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    there = rich_run(tmp_path / "there" / "run.json")
+    link = tmp_path / "here" / "run.json"
+    link.symlink_to(there)
+
+    text = load(there).task or ""
+    assert redact(link, text=text).count > 0
+    assert (link.is_symlink(), load(there).task) == (True, MASK)
+
+    journal = there.with_suffix(".jsonl").rename(tmp_path / "moved.jsonl")
+    there.with_suffix(".jsonl").symlink_to(journal)
+    with pytest.raises(RecorderStateError, match="is a link, and would be replaced"):
+        redact(link, text=MASK[1:5] + "never")
+
+
+def test_a_text_in_the_name_of_a_file_is_named(tmp_path: Path) -> None:
+    """Nobody else renames the files of a run."""
+    run = rich_run(tmp_path / "Ann Lee.json")
+
+    assert ["the name of the file" in leftover.place for leftover in redact(run, text="Ann Lee").leftovers] == [True]
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({"text": b"key"}, "text cannot be of type int"),
+        ({"text": 5}, "text cannot be of type int"),
+        ({"pattern": [None]}, "pattern cannot be of type NoneType"),
+        ({"pattern": re.compile(b"key")}, "is a pattern for bytes"),
+        ({"function": "quiet"}, "function cannot be of type str"),
+        ({"path": 3}, "path cannot be of type int"),
+    ],
+)
+def test_a_rule_of_a_wrong_type_is_one_sentence(rule: dict[str, Any], why: str, tmp_path: Path) -> None:
+    """The sentence never has the text."""
+    with pytest.raises(RedactionRuleError, match=why):
+        redact(tmp_path / "run.json", **rule)

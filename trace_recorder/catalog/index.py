@@ -238,6 +238,14 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
     return RunIndex(directory, path)
 
 
+def indexes_above(places: Iterable[Path]) -> list[RunIndex]:
+    """Return the indexes in these directories, which are real paths, and in all of their parent directories."""
+    directories = {above for place in places for above in (place, *place.parents)}
+    return [
+        RunIndex(directory) for directory in sorted(directories) if os.path.lexists(index_file.index_path(directory))
+    ]
+
+
 class _Updating:
     """Updates an index in one pass over a directory."""
 

@@ -38,7 +38,21 @@ IndexPath = Annotated[
     Path | None,
     typer.Option("--index", metavar="FILE", help="The path of the index, if it is not in the directory of the runs."),
 ]
+TablePaths = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--tables",
+        metavar="DIR",
+        help="A directory with Parquet tables of the runs that is not below the paths. May be repeated.",
+    ),
+]
 Full = Annotated[bool, typer.Option("--full", help="Do not shorten long texts.")]
+
+
+def check_index(index: Path | None, paths: Sequence[Path]) -> None:
+    """Raise BadParameter if an index to be changed is not that of one directory."""
+    if index is not None and (len(paths) != 1 or not is_directory(paths[0])):
+        raise typer.BadParameter("an index belongs to one directory; give this directory alone", param_hint="--index")
 
 
 def check_names(values: Iterable[str], names: Collection[str], option: str) -> None:

@@ -10,10 +10,18 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, no_runs_message, paths_or_default
+from trace_recorder.cli.arguments import (
+    AsJson,
+    DefaultRuns,
+    IndexPath,
+    TablePaths,
+    check_index,
+    no_runs_message,
+    paths_or_default,
+)
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
-from trace_recorder.cli.read_files import failure_message, is_directory
+from trace_recorder.cli.read_files import failure_message
 from trace_recorder.cli.text_layout import in_one_line, local_time, parse_size, pluralize, shown_text, size_text
 from trace_recorder.errors import MissingExtraError, QueryError
 from trace_recorder.values.messages import Payload
@@ -34,10 +42,6 @@ MaxSize = Annotated[
     str | None,
     typer.Option("--max-size", metavar="SIZE", help="Only the oldest, until all runs fit into SIZE: 50G, 500M, bytes."),
 ]
-Tables = Annotated[
-    list[Path] | None,
-    typer.Option("--tables", metavar="DIR", help="Tables elsewhere that may have rows of the runs. May be repeated."),
-]
 Yes = Annotated[bool, typer.Option("--yes", help="Delete the runs. Without this option, no file is changed.")]
 
 
@@ -47,7 +51,7 @@ def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
     keep: Keep = None,
     max_size: MaxSize = None,
     yes: Yes = False,
-    tables: Tables = None,
+    tables: TablePaths = None,
     index: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,8 +67,7 @@ def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
     if where is None and max_size is None:
         raise typer.BadParameter("say which runs: --where QUERY, --max-size SIZE, or both", param_hint="--where")
     targets = paths_or_default(paths)
-    if index is not None and (len(targets) != 1 or not is_directory(targets[0])):
-        raise typer.BadParameter("an index belongs to one directory; give this directory alone", param_hint="--index")
+    check_index(index, targets)
     try:
         result = pruning.prune(
             *targets, where=where, keep=keep or (), max_size=_size(max_size), index=index, tables=tables or (), yes=yes

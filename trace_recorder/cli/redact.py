@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, IndexPath, paths_or_default
-from trace_recorder.cli.output import RunLoop, console, fail, print_lines, warn
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, TablePaths, check_index, paths_or_default
+from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
 from trace_recorder.cli.selecting import Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:
     from trace_recorder.retention.redaction import RedactedRun
@@ -51,12 +53,6 @@ Address = Annotated[
         help="A value to remove, such as llm_3.prompt[2], llm_3.answer, tool_4.result or task. May be repeated.",
     ),
 ]
-Tables = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--tables", metavar="DIR", help="A directory with Parquet tables that is not below the runs. May be repeated."
-    ),
-]
 Yes = Annotated[bool, typer.Option("--yes", help="Remove the texts. Otherwise only count them.")]
 
 
@@ -67,9 +63,10 @@ def redact_(  # noqa: PLR0913, PLR0917 - one argument for each option
     function: Function = None,
     address: Address = None,
     where: Where = None,
-    tables: Tables = None,
+    tables: TablePaths = None,
     index: IndexPath = None,
     yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Remove texts from the files of runs that have ended.
 
@@ -79,29 +76,60 @@ def redact_(  # noqa: PLR0913, PLR0917 - one argument for each option
     that is being written is refused.
     """
     paths = paths_or_default(paths)
+    check_index(index, paths)
+    if index is not None and not index.is_file():  # an update would make it
+        fail(f"{index}: no such file. Nothing was removed")
+    _check_tables(tables or [])
     rules = _rules(text_from or [], pattern or [], function or [], address or [])
     selected = select_runs(paths, selection_of(where), index=index)
     runs = selected.paths
     loop = RunLoop(len(runs))
     redacted = [*loop.over(_redact_each(runs, rules, dry_run=not yes))]
     redacted_runs = [run for run in redacted if run.count]
-    for run in redacted_runs:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.places.items()))
-        loop.print([f"{run.path}: {pluralize(run.count, 'place')} ({kinds})"])
+    if not as_json:
+        for run in redacted_runs:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(run.places.items()))
+            loop.print([f"{run.path}: {pluralize(run.count, 'place')} ({kinds})"])
     total = f"{pluralize(sum(run.count for run in redacted_runs), 'place')} in {pluralize(len(redacted_runs), 'run')}"
+    following = _Following()
     if not yes:
         hint = ": nothing was changed; --yes removes them" if redacted_runs else ""
         warn(f"{total}{hint}")
     else:
-        leftovers = [leftover for run in redacted for leftover in map(str, run.leftovers)]
-        leftovers += _follow(redacted, paths, index, tables or [])
-        for place in leftovers:
+        following = _follow(redacted, paths, index, tables or [])
+        if not as_json:
+            print_lines(console(), following.written)
+        for other in following.others:
+            warn(f"{other}: it has a removed text too, and was not selected")
+        for place in following.left:
             warn(f"left: {place}")
-        warn(f"{total} removed, {pluralize(len(leftovers), 'place')} left")
-        if leftovers:
-            raise typer.Exit(1)
-    if loop.failed or selected.unreadable:
+        warn(f"{total} removed, {pluralize(len(following.left), 'place')} left")
+    if as_json:
+        print_json(_as_json(redacted_runs, following, is_done=yes))
+    if loop.failed or selected.unreadable or following.left:
         raise typer.Exit(1)
+
+
+def _check_tables(directories: Iterable[Path]) -> None:
+    """Exit if a directory has no tables. A wrong path would leave the texts in the tables."""
+    from trace_recorder.tables.rewritten_rows import named_tables  # noqa: PLC0415
+
+    for directory in directories:
+        try:
+            named_tables(directory)
+        except FileNotFoundError as error:
+            fail(f"{failure_message(directory, error)}. Nothing was removed")
+
+
+def _as_json(runs: Sequence[RedactedRun], following: _Following, *, is_done: bool) -> Payload:
+    return {
+        "removed": is_done,
+        "runs": [{"path": str(run.path), "count": run.count, "places": dict(run.places)} for run in runs],
+        "places": sum(run.count for run in runs),
+        "written": following.written,
+        "others": [*map(str, following.others)],
+        "left": following.left,
+    }
 
 
 def _rules(texts: Sequence[Path], patterns: list[str], functions: list[str], addresses: list[str]) -> RedactionRules:
@@ -135,26 +163,33 @@ def _redact_each(
         yield process_or_error(run, partial(redact_files, run, rules, dry_run=dry_run), "redacted")
 
 
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """What has followed a redaction: sentences about the written files, other runs with a text, and what is left."""
+
+    written: list[str] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
 def _follow(
     redacted: Sequence[RedactedRun], paths: Sequence[Path], index: Path | None, tables: list[Path]
-) -> list[str]:
-    """Bring indexes and tables up to date, and name other runs that have a text. Return what is left."""
+) -> _Following:
+    """Bring indexes and tables up to date, and look for what is left."""
     from trace_recorder.errors import MissingExtraError  # noqa: PLC0415
     from trace_recorder.retention.derived_files import DerivedFiles  # noqa: PLC0415
     from trace_recorder.retention.removed_texts import RemovedTexts  # noqa: PLC0415
 
+    following = _Following(left=[leftover for run in redacted for leftover in map(str, run.leftovers)])
     if not redacted:
-        return []
+        return following
     removed = RemovedTexts.of_all([run.removed for run in redacted])
     directories = [path for path in paths if is_directory(path)]
     derived = DerivedFiles([run.path for run in redacted], removed, directories=directories, index=index, tables=tables)
-    others = [*derived.others()]
+    following.others.extend(derived.others())
     try:
-        for sentence in derived.update():
-            print_lines(console(), [sentence])
-        leftovers = [*map(str, derived.leftovers(others))]
+        following.written.extend(derived.update())
+        following.left.extend(map(str, derived.leftovers(following.others)))
     except (OSError, MissingExtraError) as error:
-        leftovers = [f"an index or a table could not be brought up to date: {error}"]
-    for other in others:
-        warn(f"{other}: it has a removed text too, and was not selected")
-    return leftovers
+        following.left.append(f"an index or a table could not be brought up to date: {error}")
+    return following

@@ -7,16 +7,14 @@ runs that have a removed text are found, and not changed.
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from importlib import import_module
+from functools import partial
+from itertools import chain, compress
+from operator import ne
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from trace_recorder.catalog.index import RunIndex
-from trace_recorder.catalog.index_file import index_path
+from trace_recorder.catalog.index import RunIndex, indexes_above
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.facts import StartFact
 from trace_recorder.formats.any_file import load_each
@@ -25,24 +23,27 @@ from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.retention import leftovers
 from trace_recorder.retention.leftovers import Leftover
 from trace_recorder.retention.removed_texts import RemovedTexts
-from trace_recorder.storage.atomic_write import create_filled
-from trace_recorder.storage.file_system import close_ignoring_errors, directory_lock, sync_directory, sync_file
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.paths import document_path_for, journal_path_for, temporary_files
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.storage.text_edits import TextPlace, apply_edits
-from trace_recorder.tables.columns import TABLES
 from trace_recorder.tables.frames import load_pyarrow
+from trace_recorder.tables.rewritten_rows import (
+    RowGroup,
+    RowsChange,
+    RunInTables,
+    files_to_change,
+    named_tables,
+    rewrite_rows,
+    tables_below,
+)
 from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:
     import pyarrow
 
 _ID_COLUMNS = ("trajectory_id", "source_id")
-_FILE_COLUMNS = ("file", "source_uri")
-_TABLE_FILE = re.compile(r".*\.parquet|\.part-.*\.tmp")
-"""Matches the names of Parquet files, and of those that an interrupted export left."""
 TABLE = "table"
 """The kind of a text in a table. Its path is the name of its column."""
 
@@ -67,22 +68,29 @@ class DerivedFiles:
         self._searched = removed.without_functions()
         self._directories = sorted({*(run.resolve().parent for run in runs), *map(Path.resolve, directories)})
         self._runs = {journal_path_for(run.resolve()) for run in runs}
-        self._redacted = _redacted_runs(runs)
-        above = {each for directory in self._directories for each in (directory, *directory.parents)}
-        self._indexes = [RunIndex(each) for each in sorted(above) if index_path(each).is_file()]
+        self._indexes = indexes_above(self._directories)
         if index is not None:
             self._indexes += [RunIndex(directory, index) for directory in self._directories[:1]]
-        self._tables = table_files([*self._directories, *tables])
+        below = chain.from_iterable([*map(named_tables, tables), *map(tables_below, self._directories)])
+        self._tables = [*dict.fromkeys(map(Path.resolve, below))]
+        self._in_tables = {_in_tables(run) for run in runs}
+        self._ids = {run.trajectory_id for run in self._in_tables} - {None}
 
     def update(self) -> Iterator[str]:
         """Update the indexes, and change the tables. Yield a sentence for each written file. Raises OSError."""
         for index in self._indexes:
             index.update()
             yield f"{index.path}: updated"
-        for path in self._tables:
-            cells = redact_table(path, self._removed, self._redacted)
-            if cells:
+        for directory in self._tables:
+            for path, cells in rewrite_rows(directory, self._rows(self._removed)):
                 yield f"{path}: {cells} cells changed"
+
+    def _rows(self, removed: RemovedTexts) -> RowsChange:
+        return RowsChange(self._has, partial(redacted_rows, removed))
+
+    def _has(self, run: RunInTables) -> bool:
+        """Return whether a row belongs to a redacted run, also if the run was renamed after the export."""
+        return run in self._in_tables or run.trajectory_id in self._ids
 
     def leftovers(self, others: Collection[Path]) -> Iterator[Leftover]:
         """Yield the indexes and tables that still have a text. `others` are other runs that have it. Raises OSError.
@@ -94,8 +102,8 @@ class DerivedFiles:
         if not others and not in_words:
             for index in self._indexes:
                 yield from leftovers.in_bytes(index.path, self._searched)
-        for path in self._tables:
-            if path.is_file() and has_removed_text(path, self._searched, self._redacted):
+        for directory in self._tables:
+            for path in files_to_change(directory, self._rows(self._searched)):
                 yield Leftover(path, "rows of these runs")
 
     def others(self) -> Iterator[Path]:
@@ -109,10 +117,10 @@ class DerivedFiles:
             for path in runs_in_directory(directory):
                 if journal_path_for(path.resolve()) not in self._runs and self._has_text(path):
                     yield path
-            for path in temporary_files(directory):
+            for temporary in temporary_files(directory):
                 with ignore_failures:  # its process may remove it meanwhile
-                    if any(leftovers.in_bytes(path, self._searched)):
-                        yield path
+                    if any(leftovers.in_bytes(temporary.path, self._searched)):
+                        yield temporary.path
 
     def _has_text(self, run: Path) -> bool:
         """Return whether a run has one of the texts, or a match of a pattern. A file that cannot be read has none."""
@@ -134,124 +142,36 @@ def _has_text_in_file(path: Path, removed: RemovedTexts) -> bool:
     return any(leftovers.in_document(path, removed))
 
 
-def _ids_of(run: Path) -> set[str]:
-    """Return the id of a run, from the first line of its journal, or from its document. Raises OSError."""
-    journal = journal_path_for(run)
+def _in_tables(run: Path) -> RunInTables:
+    """Return the id of a run, from the first line of its journal or from its document, and its name. Raises OSError."""
+    document, journal = document_path_for(run), journal_path_for(run)
+    identity: Payload = None
     if journal.is_file():
         with journal.open("rb") as file:
             first = next(read_records(file.readline()), None)
         if isinstance(first, Record) and isinstance(first.fact, StartFact):
-            return {first.fact.trajectory_id}
-        return set()
-    identity = (document_ends(run) or {}).get("trajectory_id")
-    return {identity} if isinstance(identity, str) else set()
-
-
-def _redacted_runs(runs: Iterable[Path]) -> RedactedRuns:
-    """Return the ids and the paths of runs, by which the rows of tables name them."""
-    ids: set[str] = set()
-    paths: set[str] = set()
-    for run in runs:
-        ids |= _ids_of(run)
-        for path in (run, journal_path_for(run), document_path_for(run)):
-            paths |= {str(path), os.path.abspath(path)}  # noqa: PTH100 - `resolve` would follow links
-    return RedactedRuns(ids, paths)
+            identity = first.fact.trajectory_id
+    if identity is None and document.is_file():
+        identity = (document_ends(document) or {}).get("trajectory_id")
+    return RunInTables(identity if isinstance(identity, str) else None, journal.name)
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class RedactedRuns(NamedTuple):
-    """The runs whose rows are changed: their ids, and the absolute paths of their files."""
-
-    ids: Collection[str]
-    paths: Collection[str]
-
-
-def table_files(directories: Iterable[Path]) -> list[Path]:
-    """Return the Parquet files of tables in these directories and below them, also those of interrupted exports."""
-    files_of_tables: set[Path] = set()
-    for directory in directories:
-        for place, names, files in os.walk(directory):
-            names[:] = [name for name in names if not name.startswith(".")]
-            if Path(place).name in TABLES:
-                files_of_tables |= {Path(place, name) for name in files if name.endswith(".parquet")}
-                files_of_tables |= {
-                    Path(place, name) for name in files if name.startswith(".part-") and name.endswith(".tmp")
-                }
-    return sorted(files_of_tables)
-
-
-def redact_table(path: Path, removed: RemovedTexts, runs: RedactedRuns) -> int:
-    """Remove texts from the rows of runs in a Parquet file. Return how many cells were changed.
-
-    Raises MissingExtraError if pyarrow is not installed, BlockingIOError if an export writes the table, and OSError.
-    """
-    load_pyarrow()
-    with ExitStack() as locks:
-        if locks.enter_context(directory_lock(path.parent)) is False:
-            raise BlockingIOError(f"{path}: another process writes into its directory")
-        if path.name.endswith(".tmp"):  # of an interrupted export, which begins this part again
-            path.unlink(missing_ok=True)
-            return 0
-        if not any(cells for _, cells in _redacted_groups(path, removed, runs)):
-            return 0
-        cells = 0
-
-        def fill(fd: int) -> None:
-            nonlocal cells
-            cells = _write_groups(fd, path, removed, runs)
-
-        temporary = path.with_name(f".{path.name}.redacted.tmp")
-        temporary.unlink(missing_ok=True)
-        fd, _ = create_filled(temporary, fill, lambda filled: filled.replace(path))
-        close_ignoring_errors(fd)
-        sync_directory(path.parent)
-        return cells
-
-
-def _write_groups(fd: int, path: Path, removed: RemovedTexts, runs: RedactedRuns) -> int:
-    """Write the changed row groups of a Parquet file to an open file. Return how many cells were changed."""
-    parquet = import_module("pyarrow.parquet")
-    schema, total = parquet.ParquetFile(path).schema_arrow, 0
-    with os.fdopen(os.dup(fd), "wb") as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for table, cells in _redacted_groups(path, removed, runs):
-            writer.write_table(table)
-            total += cells
-    sync_file(fd)
-    return total
-
-
-def _redacted_groups(path: Path, removed: RemovedTexts, runs: RedactedRuns) -> Iterator[tuple[pyarrow.Table, int]]:
-    """Yield each row group of a Parquet file after the removal, and how many of its cells were changed."""
-    file: Any = import_module("pyarrow.parquet").ParquetFile(path)
-    for number in range(file.num_row_groups):
-        table = file.read_row_group(number)
-        rows = _rows_of(table, runs)
-        total = 0
-        for position, field in enumerate(table.schema):
-            if not rows:
-                break
-            cells = table.column(position).to_pylist()
-            changes = {row: _redacted(cells[row], removed, field.name) for row in rows}
-            changes = {row: cell for row, cell in changes.items() if cell != cells[row]}
-            if changes:
-                total += len(changes)
-                cells = [changes.get(row, cell) for row, cell in enumerate(cells)]
-                column = import_module("pyarrow").array(cells, field.type)
-                table = table.set_column(position, field, column)
-        yield table, total
-
-
-def _rows_of(table: pyarrow.Table, runs: RedactedRuns) -> Sequence[int]:
-    """Return the numbers of the rows that belong to these runs."""
-    rows: set[int] = set()
-    for name, wanted in ((_ID_COLUMNS, runs.ids), (_FILE_COLUMNS, runs.paths)):
-        for column in {*name} & {*table.column_names}:
-            for row, value in enumerate(table.column(column).to_pylist()):
-                if value in wanted or (name is _FILE_COLUMNS and value and os.path.abspath(value) in wanted):  # noqa: PTH100 - `resolve` would follow links
-                    rows.add(row)
-    return sorted(rows)
+def redacted_rows(removed: RemovedTexts, rows: pyarrow.Table, mask: Sequence[bool]) -> RowGroup:
+    """Remove texts from the rows of the mask, and count the cells that change."""
+    total = 0
+    for position, field in enumerate(rows.schema):
+        cells = rows.column(position).to_pylist()
+        changed = [*cells]
+        for row in compress(range(len(cells)), mask):
+            changed[row] = _redacted(cells[row], removed, field.name)
+        changes = sum(map(ne, cells, changed))
+        if changes:
+            total += changes
+            rows = rows.set_column(position, field, load_pyarrow().array(changed, field.type))
+    return RowGroup(rows, total)
 
 
 def _redacted(cell: Payload, removed: RemovedTexts, column: str) -> Payload:
@@ -267,9 +187,3 @@ def _redacted(cell: Payload, removed: RemovedTexts, column: str) -> Payload:
     if isinstance(cell, dict):
         return {name: _redacted(member, removed, column) for name, member in cell.items()}
     return cell
-
-
-def has_removed_text(path: Path, removed: RemovedTexts, runs: RedactedRuns) -> bool:
-    """Return whether the rows of runs in a Parquet file still have a text. Raises MissingExtraError and OSError."""
-    load_pyarrow()
-    return any(cells for _, cells in _redacted_groups(path, removed, runs))

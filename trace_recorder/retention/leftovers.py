@@ -31,6 +31,12 @@ class Leftover(NamedTuple):
         return f"{self.file}: {self.place}"
 
 
+def in_name(path: Path, removed: RemovedTexts) -> Iterator[Leftover]:
+    """Yield a leftover if the name of a run's files has a text. Indexes, tables and messages repeat the name."""
+    if spans_in(path.name, removed):
+        yield Leftover(path, "the name of the file; rename the .json and the .jsonl, and update indexes and tables")
+
+
 def in_journal(journal: Path, removed: RemovedTexts) -> Iterator[Leftover]:
     """Yield the records of a journal, and its damaged lines, that still have a text. Raises OSError."""
     rewritten = RewrittenJournal(journal, removed)

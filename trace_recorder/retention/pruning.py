@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from trace_recorder.catalog.index import RunIndex
+from trace_recorder.catalog.index import RunIndex, indexes_above
 from trace_recorder.retention.choice import Criteria, ExaminedRuns, StayingRun, choose
-from trace_recorder.retention.removal import indexes_above, remove_runs
+from trace_recorder.retention.removal import remove_runs
 from trace_recorder.retention.stored_runs import RunPlaces, StoredRun
-from trace_recorder.tables.removed_rows import tables_below
+from trace_recorder.tables.rewritten_rows import named_tables, tables_below
 
 
 @dataclass(slots=True)
@@ -88,7 +87,7 @@ def prune(  # noqa: PLR0913 - one for each option of the command
     for directory, names in places.roots():
         examined.add(directory, names)
     chosen, unneeded = choose(examined, max_size)
-    searched = [*map(_named_tables, map(Path, tables)), *map(tables_below, places.whole)]
+    searched = [*map(named_tables, map(Path, tables)), *map(tables_below, places.whole)]
     pruning = Pruning(
         runs=[*chosen.runs],
         staying=[*examined.staying, *chosen.staying],
@@ -107,14 +106,3 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         pruning.runs = [run for run in pruning.runs if run.path not in failures]
         pruning.failures |= failures
     return pruning
-
-
-def _named_tables(directory: Path) -> list[Path]:
-    """Return the directories of tables in and below a directory. Raises FileNotFoundError if there are no tables.
-
-    A wrong path would leave the texts in the tables.
-    """
-    directories = tables_below(directory)
-    if not directories:
-        raise FileNotFoundError(errno.ENOENT, "there are no tables here; name their directory", str(directory))
-    return directories

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trace_recorder.clocks import now
-from trace_recorder.errors import RecorderStateError
+from trace_recorder.errors import RecorderStateError, RedactionRuleError
 from trace_recorder.facts import RemovalFact
 from trace_recorder.reading.document_agreement import describe_losses
 from trace_recorder.reading.document_ends import document_ends
@@ -57,14 +57,16 @@ DOCUMENT = "document"
 class RedactedRun:
     """What a redaction has changed in a run, or would change: how many places of which kinds of records.
 
-    `removed` decides what is removed from this run. `leftovers` are the places that still have a text. `is_dry` is True
-    if no byte was changed.
+    `removed` decides what is removed from this run. `leftovers` are the places that still have a text. `others` are the
+    other runs in its directory and below, and temporary files, that have a text: `redact` names them, and changes none.
+    `is_dry` is True if no byte was changed.
     """
 
     path: Path
     removed: RemovedTexts = field(repr=False, compare=False)
     places: Counter[str] = field(default_factory=Counter)
     leftovers: tuple[Leftover, ...] = ()
+    others: tuple[Path, ...] = ()
     is_dry: bool = True
 
     @property
@@ -87,8 +89,8 @@ def redact(  # noqa: PLR0913 - one argument for each kind of rule
     `text` is removed wherever it is, in every encoding that the package knows. `pattern` is a regular expression, and
     `function` gets each text and returns it changed. `path` is an address of a value, such as "llm_3.prompt[2]". Each
     may be one or several. The mask is "[REDACTED:removed]". If `dry_run` is True, count the places, and change no byte.
-    The result has the `places` by the kinds of their records, and the `leftovers`, which still have a text. Repeating
-    an interrupted redaction completes it.
+    The result has the `places` by the kinds of their records, the `leftovers`, which still have a text, and the
+    `others`: runs beside this one that have it too. Repeating an interrupted redaction completes it.
 
     Raises RedactionRuleError for a rule that cannot be used, RecorderStateError if the run is, or may be, still
     written, the exceptions of `load`, OSError, and the exceptions of `function`.
@@ -98,7 +100,10 @@ def redact(  # noqa: PLR0913 - one argument for each kind of rule
         0
     """
     rules = RedactionRules(
-        _listed(text, str), _listed(pattern, (str, re.Pattern)), _listed(function, Callable), _listed(path, str)
+        _listed("text", text, str),
+        _listed("pattern", pattern, (str, re.Pattern)),
+        _listed("function", function, Callable),
+        _listed("path", path, str),
     )
     run = Path(run)
     redacted = redact_files(run, rules, dry_run=dry_run)
@@ -107,15 +112,22 @@ def redact(  # noqa: PLR0913 - one argument for each kind of rule
     derived = DerivedFiles([run], redacted.removed)
     for _ in derived.update():
         continue
-    left = derived.leftovers([*derived.others()])
-    return replace(redacted, leftovers=(*redacted.leftovers, *left))
+    others = (*derived.others(),)
+    left = derived.leftovers(others)
+    return replace(redacted, leftovers=(*redacted.leftovers, *left), others=others)
 
 
-def _listed(values: Any, kinds: Any) -> list[Any]:
-    """Return several values as a list, or one value, of one of these kinds, as a list of one."""
-    if isinstance(values, kinds):
-        return [values]
-    return [*values]
+def _listed(name: str, values: Any, kinds: Any) -> list[Any]:
+    """Return several values of these kinds, or one, as a list. Raises RedactionRuleError for any other value."""
+    listed: list[Any] = [values]
+    if isinstance(values, Iterable) and not isinstance(values, kinds):
+        listed = [*values]
+    for value in listed:
+        if not isinstance(value, kinds):
+            raise RedactionRuleError(
+                f"{name} cannot be of type {type(value).__name__}: give one rule, or a list of them"
+            )
+    return listed
 
 
 def redact_files(run: Path, rules: RedactionRules, *, dry_run: bool = False) -> RedactedRun:
@@ -125,11 +137,17 @@ def redact_files(run: Path, rules: RedactionRules, *, dry_run: bool = False) -> 
     RedactionRuleError if the run has no value at an address, OSError, and the exceptions of a function of the user.
     After an exception, the journal is the old one or the new one, and a repeated redaction completes it.
     """
-    document, journal = document_path_for(run), journal_path_for(run)
+    real = Path(os.path.realpath(run))
+    document, journal = document_path_for(real), journal_path_for(real)
+    for link in (document, journal):
+        if link.is_symlink():
+            raise RecorderStateError(
+                f"{link} is a link, and would be replaced by a file. Redact the run that it leads to."
+            )
     if not journal.is_file():
-        return _redact_document(document, rules.removed_from(run), rules, dry_run=dry_run)
+        return _redact_document(document, rules.removed_from(real), rules, dry_run=dry_run)
     with _locked(journal) as files:
-        removed = rules.removed_from(run)
+        removed = rules.removed_from(real)
         if not dry_run:
             remove_temporary_files(document)
         redaction = _JournalRedaction(journal, document, removed, rules)
@@ -138,7 +156,7 @@ def redact_files(run: Path, rules: RedactionRules, *, dry_run: bool = False) -> 
             return RedactedRun(run, removed, places)
         redaction.apply(files)
         checked = removed.without_functions()
-        left = [*leftovers.in_journal(journal, checked)]
+        left = [*leftovers.in_name(run, checked), *leftovers.in_journal(journal, checked)]
         if document.is_file():
             left += leftovers.in_document(document, checked)
         return RedactedRun(run, removed, places, tuple(left), is_dry=False)
@@ -307,9 +325,9 @@ def _redact_document(document: Path, removed: RemovedTexts, rules: RedactionRule
     remove_temporary_files(document)
     if edited.places:
         _write_edited(document, edited, rules)
-    return RedactedRun(
-        document, removed, places, (*leftovers.in_document(document, removed.without_functions()),), is_dry=False
-    )
+    checked = removed.without_functions()
+    left = (*leftovers.in_name(document, checked), *leftovers.in_document(document, checked))
+    return RedactedRun(document, removed, places, left, is_dry=False)
 
 
 def _write_edited(document: Path, edited: EditedDocument, rules: RedactionRules) -> None:

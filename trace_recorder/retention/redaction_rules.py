@@ -11,6 +11,7 @@ from trace_recorder.reading.own_files import load_own
 from trace_recorder.retention.removed_texts import MASK, Change, RemovedTexts
 from trace_recorder.retention.run_addresses import check_address, texts_at
 from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.text_edits import TextPlace, apply_edits
 
 _REMOVED_EVERYWHERE = 16
 """A text at an address with fewer characters is removed only where nothing else is in the string."""
@@ -42,7 +43,7 @@ class RedactionRules:
 
     @property
     def names(self) -> list[str]:
-        """The kinds of the rules, with the names of functions, and the addresses."""
+        """The kinds of the rules, with the names of functions, and the addresses. None of them has a removed text."""
         functions = [
             (getattr(function, "__module__", ""), getattr(function, "__qualname__", type(function).__qualname__))
             for function in self.functions
@@ -50,9 +51,12 @@ class RedactionRules:
         return [
             *["text"][: len(self.texts)],
             *["pattern"][: len(self.patterns)],
-            *(f"function {':'.join(filter(None, names))}" for names in functions),
-            *(f"path {address}" for address in self.addresses),
+            *(f"function {self._masked(':'.join(filter(None, names)))}" for names in functions),
+            *(f"path {self._masked(address)}" for address in self.addresses),
         ]
+
+    def _masked(self, name: str) -> str:
+        return apply_edits(name, self.everywhere.without_functions().edits(name, TextPlace("", ())))
 
     def removed_from(self, run: Path) -> RemovedTexts:
         """Return what is removed from a run. Raises RedactionRuleError if it has no value at an address."""
@@ -67,6 +71,9 @@ class RedactionRules:
 
 def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error as error:
         raise RedactionRuleError(f"{pattern!r} is not a regular expression: {error}") from None
+    if not isinstance(compiled.pattern, str):
+        raise RedactionRuleError(f"{pattern!r} is a pattern for bytes, and texts are str: remove the b before it")
+    return compiled

@@ -14,23 +14,20 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_recorder.catalog.index import RunIndex
-from trace_recorder.catalog.index_file import index_path
 from trace_recorder.errors import RecorderStateError
 from trace_recorder.guard import try_call
 from trace_recorder.retention.stored_runs import StoredRun
 from trace_recorder.storage.file_system import hold_lock, sync_directory
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import journal_name, real_journal
-from trace_recorder.tables import removed_rows
-from trace_recorder.tables.removed_rows import RunInTables
+from trace_recorder.tables.frames import load_pyarrow
+from trace_recorder.tables.rewritten_rows import RowGroup, RowsChange, RunInTables, rewrite_rows
 
-
-def indexes_above(places: Iterable[Path]) -> list[RunIndex]:
-    """Return the indexes in these directories, which are real paths, and in all of their parent directories."""
-    directories = {above for place in places for above in (place, *place.parents)}
-    return [RunIndex(directory) for directory in sorted(directories) if os.path.lexists(index_path(directory))]
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def remove_runs(
@@ -42,7 +39,7 @@ def remove_runs(
     """
     in_tables = {RunInTables(run.trajectory_id, journal_name(run.path.name)) for run in runs}
     for directory in tables:
-        removed_rows.remove_rows(directory, in_tables)
+        rewrite_rows(directory, RowsChange(in_tables.__contains__, _without))
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     journals = {real_journal(run.path, real_directory) for run in runs}
     for index in indexes:
@@ -56,6 +53,12 @@ def remove_runs(
     for index in indexes:  # an indexer may have read a run before its files were gone
         try_call(index.forget, partial(failures.__setitem__, index.path))
     return failures
+
+
+def _without(rows: pyarrow.Table, mask: Sequence[bool]) -> RowGroup:
+    """Return a row group without the rows of the mask."""
+    kept = load_pyarrow().array([not is_removed for is_removed in mask], "bool")
+    return RowGroup(rows.filter(kept), sum(mask))
 
 
 def _remove_files(run: StoredRun) -> None:

@@ -103,6 +103,10 @@ class RemovedTexts:
         """Return what replaces parts of a text."""
         if text in format_words() and place.kind != DAMAGED:
             return ()
+        if place.kind == "removal" and (self.patterns or self.functions):
+            return RemovedTexts((removed.text for removed in self.texts), whole_texts=self.whole_texts).edits(
+                text, place
+            )
         if text in self.whole_texts:
             return [Edit(0, len(text), MASK)]
         if _is_json(text):

@@ -344,23 +344,30 @@ def _remove_stale_files(document: Path) -> None:
                 stale.path.unlink()
 
 
-class StaleFile(NamedTuple):
-    """A temporary file whose process has ended.
+class TemporaryFile(NamedTuple):
+    """A temporary file of a document or a journal.
 
-    `crc` is the CRC of the name for which it was written, or None for the temporary file of a new journal.
+    `pid` is the id of the process that writes it, and `crc` the CRC of the name for which it is written. Both are None
+    for the temporary file of a new journal.
     """
 
     path: Path
+    pid: str | None
     crc: str | None
 
 
-def stale_files(directory: Path) -> Iterator[StaleFile]:
-    """Yield the temporary files in a directory whose processes have ended. Raises OSError."""
+def temporary_files(directory: Path) -> Iterator[TemporaryFile]:
+    """Yield the temporary files of documents and journals in a directory. Raises OSError."""
     with os.scandir(directory) as entries:
         for entry in entries:
             name = _TEMPORARY_NAME.fullmatch(entry.name)
-            if name is not None and not _process_exists(name["pid"]):
-                yield StaleFile(directory / entry.name, name["crc"])
+            if name is not None:
+                yield TemporaryFile(directory / entry.name, name["pid"], name["crc"])
+
+
+def stale_files(directory: Path) -> Iterator[TemporaryFile]:
+    """Yield the temporary files in a directory whose processes have ended. Raises OSError."""
+    return (file for file in temporary_files(directory) if not _process_exists(file.pid))
 
 
 def remove_temporary_files(document: Path) -> None:
@@ -369,19 +376,10 @@ def remove_temporary_files(document: Path) -> None:
     The caller holds the lock of the run, so no process writes one of them.
     """
     crc = crc_of_name(document)
-    with os.scandir(document.parent) as entries:
-        for entry in entries:
-            name = _TEMPORARY_NAME.fullmatch(entry.name)
-            if name is None or name["pid"] is None:
-                continue
-            aside = f".{name['pid']}.{crc}.tmp"  # a document that is compared is written beside, by a file of its own
-            if name["crc"] in {crc, crc_of_name(Path(aside))}:
-                os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
-
-
-def temporary_files(directory: Path) -> list[Path]:
-    """Return the temporary files of documents and journals in a directory."""
-    return sorted(path for path in directory.iterdir() if _TEMPORARY_NAME.fullmatch(path.name))
+    for file in temporary_files(document.parent):
+        aside = f".{file.pid}.{crc}.tmp"  # a document that is compared is written beside, by a file of its own
+        if file.crc in {crc, crc_of_name(Path(aside))}:
+            file.path.unlink()
 
 
 def _process_exists(pid: str | None) -> bool:
