@@ -12,8 +12,9 @@ from trace_recorder import load
 
 
 def test_forks_are_listed_below_their_origins(tmp_path: Path) -> None:
-    """Forks of forks are listed below their origins too, whenever they began. Of two runs that state to be forks of each
-    other, one is below the other.
+    """Forks of forks are listed below their origins too, whenever they began.
+
+    Of two runs that state to be forks of each other, one is below the other.
     """
 
     def fork(name: str, origin: str) -> Path:

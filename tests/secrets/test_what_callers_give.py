@@ -46,6 +46,7 @@ VALID: Mapping[str, object] = {
     "reflection": None,
     "response": "x",
     "rewards": [{"name": "n", "value": 1}],
+    "session": "chat 1",
     "state": "thinking",
     "status": "failed",
     "step_number": 1,
@@ -61,7 +62,18 @@ VALID: Mapping[str, object] = {
 PLACES = frozenset({"trajectory_path", "directory", "path", "self"})
 """Arguments that say where the files are."""
 SETTINGS = frozenset(
-    {"history", "redact", "on_secret", "durability", "strict", "exporters", "recorder", "library", "function"}
+    {
+        "history",
+        "redact",
+        "on_secret",
+        "durability",
+        "strict",
+        "exporters",
+        "recorder",
+        "library",
+        "function",
+        "content",
+    }
 )
 """Arguments that no file contains."""
 

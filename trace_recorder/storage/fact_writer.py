@@ -131,7 +131,8 @@ class FactWriter:
 
         If no texts are written, they are taken out of the fact first, even out of the recorder's own words.
         """
-        [text] = self._without_texts([text])
+        if self.redaction.textless is not None:
+            [text] = self._without_texts([text], self.redaction.textless)
         if text.masked == "nothing":
             return text
         own, own_count = text.own, 0
@@ -148,11 +149,8 @@ class FactWriter:
             return text
         return FactText(text.kind, _counted(own, count + own_count), foreign, text.masked, large)
 
-    def _without_texts(self, texts: Sequence[FactText]) -> Sequence[FactText]:
-        """Take the texts out of a fact and its new items, if no texts are written. The fact is the last one."""
-        textless = self.redaction.textless
-        if textless is None:
-            return texts
+    def _without_texts(self, texts: Sequence[FactText], textless: TextRemover) -> Sequence[FactText]:
+        """Take the texts out of a fact and its new items. The fact is the last one."""
         textless.expect_items(texts[-1].own.get("items"))
         return [_without_texts(text, textless) for text in texts]
 
@@ -185,7 +183,8 @@ class FactWriter:
 
     def records(self, texts: Sequence[FactText]) -> list[NewRecord]:
         """Mask a fact and its new items, and return their records. Foreign members are masked by one search."""
-        texts = self._without_texts(texts)
+        if self.redaction.textless is not None:
+            texts = self._without_texts(texts, self.redaction.textless)
         if texts[-1].masked != "foreign members":
             return [record_of(self.mask(text)) for text in texts]
         masked = self.redaction.mask_all([text.foreign for text in texts], texts[-1].kind)

@@ -199,7 +199,7 @@ class KnownSecrets:
     """
 
     def __init__(self, environment: Iterable[str] = (), identities: Identities | None = None) -> None:
-        self._identities = identities
+        self.identities = identities
         self._lock = new_lock()  # re-entrant: while a thread learns, a signal handler in it may make a call
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
@@ -252,11 +252,6 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is known, so that no text need be searched."""
-        return not self.all and self._identities is None
-
     def positions(self, text: str) -> list[int]:
         """Return the positions in a text at which one of the values may be."""
         positions: list[int] = []
@@ -265,8 +260,8 @@ class KnownSecrets:
             if search is None or search.secrets is not self.all:
                 search = self._current_search()
             positions = search.positions(text)
-        if self._identities is not None:
-            positions += self._identities.positions(text)
+        if self.identities is not None:
+            positions += self.identities.positions(text)
         return positions
 
     def _current_search(self) -> _ValueSearch:
@@ -289,8 +284,8 @@ class KnownSecrets:
                         longest = position + TELLING
                         break
                     position = spelled.rfind(last, 0, position + TELLING - 1)
-        if self._identities is not None:
-            return max(longest, self._identities.unfinished(text))
+        if self.identities is not None:
+            return max(longest, self.identities.unfinished(text))
         return longest
 
     def secrets(self, text: str, *, names: bool = False) -> list[Secret]:
@@ -300,8 +295,8 @@ class KnownSecrets:
         `ANYWHERE` characters are found, because other values may be ordinary names.
         """
         spans: list[Secret] = []
-        if self._identities is not None:
-            spans += self._identities.spans(text)
+        if self.identities is not None:
+            spans += self.identities.spans(text)
         if self.all and self._current_search().may_contain(text):
             values = self.all
             if names:

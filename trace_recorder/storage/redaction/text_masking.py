@@ -50,7 +50,7 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
     long text is searched in blocks.
     """
     positions: list[int] = []
-    if not known.is_empty:
+    if known.all or known.identities is not None:
         positions += known.positions(text)
     has_mcp = False
     if not forms:
@@ -119,7 +119,9 @@ def find_secrets(text: str, known: KnownSecrets = NO_VALUES, *, names: bool = Tr
     If `names` is False, secrets that are recognised by a name before them are left out.
     """
     look = Look(text)
-    spans = NO_SPANS if known.is_empty else Spans(known.secrets(text))
+    spans = NO_SPANS
+    if known.all or known.identities is not None:
+        spans = Spans(known.secrets(text))
     if look.has_nothing and urls.MARK not in text and not spans.secrets:
         return spans
     spans = _plain_secrets(look, spans, known.short, names=names)
