@@ -28,6 +28,8 @@ ELSEWHERE = {
     "index",
     "export",
     "score",
+    "redact",
+    "share",
     "run",
     "proxy",
     "replay",

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from trace_recorder import TrajectoryRecorder, validate
+from trace_recorder import TrajectoryRecorder, load, redact, validate
 from trace_recorder.facts import KINDS
 from trace_recorder.reading.schemas import json_schema as schema
 from trace_recorder.reading.schemas.violations import violations
@@ -31,7 +31,14 @@ def told_later(directory: Path) -> Path:
     return recorder.trajectory_path
 
 
-RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later]
+def redacted(directory: Path) -> Path:
+    """Record a run by hand, and remove a text from it."""
+    path = by_hand(directory / "redacted")
+    redact(path, text=str(load(path).task))
+    return path
+
+
+RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later, redacted]
 
 
 def shipped(name: str) -> Draft202012Validator:
