@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,37 @@ def test_the_review_masks_and_keeps_what_a_person_says(tmp_path: Path) -> None:
     target.unlink()
     assert "stopped: nothing was written" in _typed([*command, "--yes"], "stop\n")
     assert not target.exists()
+
+
+def test_the_review_of_a_run_without_texts_asks_for_all_that_stays(tmp_path: Path) -> None:
+    """Tools that were offered, models that answered, and each other word. What is masked is in no part of the file."""
+    path, target = recorded_by_hand(tmp_path / "runs" / "run.json"), tmp_path / "a.zip"
+    words = ["acme_tool", "acme-model", "acme-answered", "acme-provider", "acme-reward", "AcmeError"]
+    command: list[object] = ["share", path, "-o", target, "--content", "none", "--yes"]
+    output = invoke(*command).output
+    assert [word for word in words if word not in output] == []
+    assert found_in(words, [target]) == sorted(words)
+    output = _typed([*command, "--force", "--review"], "mask\n" * 30)
+    assert [word for word in words if word not in output] == []
+    assert found_in(words, [target]) == []
+    assert len(load(target).llm_interactions) == 1
+
+
+class AcmeError(Exception):
+    """An error of an agent."""
+
+
+def recorded_by_hand(path: Path) -> Path:
+    """Record a run in which each identifier is a word that says who recorded it."""
+    with suppress(AcmeError), TrajectoryRecorder(path) as recorder:
+        tools = [{"name": "acme_tool", "input_schema": {}}]
+        answer = {"content": "Hello", "model": "acme-answered"}
+        recorder.record_llm_interaction(
+            [{"role": "user", "content": "Hi"}], answer, "acme-provider", "acme-model", tools
+        )
+        recorder.reward("acme-reward", 1.0)
+        raise AcmeError
+    return path
 
 
 def _typed(command: list[object], keys: str) -> str:

@@ -35,12 +35,8 @@ class TextlessJournal:
 
     def __init__(self, journal: Path, key: bytes, hidden: Collection[str] = ()) -> None:
         self._journal = journal
-        digests = TextDigests(key)
-        self._records = TextlessRecords(digests)
-        hidden_digests = {text: digests.of_text(text) for text in hidden}
-        self._redaction = Redaction(default_redactor)
-        if hidden:
-            self._redaction = Redaction((default_redactor, lambda text: hidden_digests.get(text, text)))
+        self._records = TextlessRecords(TextDigests(key, hidden))
+        self._redaction = Redaction(default_redactor, textless=self._records)
         self.damaged = 0
         """How many lines were left out so far, because they are not records."""
 
@@ -70,7 +66,7 @@ class TextlessJournal:
         time = ""
         if TIME.fullmatch(record.time):
             time = record.time
-        data = self._records.saved_data(record.kind, saved)
+        data = self._records.saved_data(record.kind, saved, self._masked_stream)
         if kind == StartFact.kind:
             data["content"] = "none"
         [new_line] = encode_lines([(kind, _dump(self._masked(data)))], record.seq, time)
@@ -83,6 +79,10 @@ class TextlessJournal:
             return data
         masked: Json = json.loads(text)
         return masked | {name: data[name] for name in data if name in STREAM_MEMBERS}
+
+    def _masked_stream(self, data: bytes) -> bytes:
+        masked, _, _ = self._redaction.mask_stream(data)
+        return masked
 
 
 def _data(record: Record, line: bytes) -> Json:
