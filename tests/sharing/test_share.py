@@ -126,7 +126,7 @@ def test_nothing_is_written_without_a_yes(runs: list[Path], tmp_path: Path) -> N
     assert "8 calls" in result.output
     assert "nothing was written: --yes writes" in result.output
     reviewed = invoke("share", *runs, "-o", target, "--content", "none", "--review")
-    assert "--review asks questions in a terminal" in reviewed.output
+    assert "--review asks questions, and the input is not a terminal" in reviewed.output
     assert invoke("share", *runs, "-o", tmp_path / "a.txt", "--content", "none").exit_code == 2
     assert invoke("share", *runs, "-o", target, "--content", "some").exit_code == 2
     assert "no run matches" in invoke("share", *runs, "-o", target, "--content", "none", "--where", "is:failed").output
@@ -136,6 +136,15 @@ def test_nothing_is_written_without_a_yes(runs: list[Path], tmp_path: Path) -> N
     assert invoke("share", *runs, "-o", target, "--content", "none", "--yes", "--force").exit_code == 0
     assert len([*load_all(target)]) == 2
     assert oct(target.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_directory_is_not_a_file(runs: list[Path], tmp_path: Path) -> None:
+    """It is said before anything is read, and --force is not offered."""
+    (tmp_path / "a.zip").mkdir()
+    for more in ([], ["--force"]):
+        result = invoke("share", *runs, "-o", tmp_path / "a.zip", "--content", "none", "--yes", *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "is a directory: give the name of a file as -o" in result.output
 
 
 def test_a_page_has_few_runs(tmp_path: Path) -> None:

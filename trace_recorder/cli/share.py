@@ -72,7 +72,9 @@ def share(  # noqa: PLR0913, PLR0917 - one argument for each option
     if not is_page_name(output) and output.suffix.lower() != ".zip":
         raise typer.BadParameter(f"{output} is neither a .zip nor an .html", param_hint="-o")
     if review and not sys.stdin.isatty():
-        fail("--review asks questions in a terminal, and this is none. Nothing was written.")
+        fail("--review asks questions, and the input is not a terminal. Nothing was written.")
+    if output.is_dir():
+        fail(f"{output} is a directory: give the name of a file as -o")
     if output.exists() and not force:
         fail(f"{output} exists: give another -o, or --force to replace it")
     selected = select_runs(paths_or_default(paths), selection_of(where), index=index)

@@ -16,7 +16,6 @@ from trace_recorder.storage.content_tiers.text_digests import new_key
 from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal
 from trace_recorder.storage.content_tiers.vocabulary import BODIES, PARTS, ROLES, TIME, kept_of
 from trace_recorder.storage.format_words import format_words
-from trace_recorder.storage.journal_reader import json_of_line
 from trace_recorder.storage.stream_chunks import unpacked
 from trace_recorder.values.messages import Payload
 
@@ -46,8 +45,8 @@ class Identifier(NamedTuple):
 def identifiers_of(journal: Path) -> Iterator[Identifier]:
     """Yield what a journal has without its texts, as often as it has it. Raises OSError."""
     words = format_words() | PARTS | ROLES
-    for line in TextlessJournal(journal, new_key()).lines():
-        data = json_of_line(line)["data"]
+    for record in TextlessJournal(journal, new_key()).records():
+        data = record.data
         for name, value in data.items():
             if name not in STREAM_MEMBERS and name not in _OURS:
                 yield from _in(value, name, words)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from trace_recorder.facts import KINDS, Json, StartFact
 from trace_recorder.storage.content_tiers.records import STREAM_MEMBERS, TextlessRecords
@@ -26,6 +27,15 @@ UNKNOWN_KIND = "unknown"
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
+class TextlessRecord(NamedTuple):
+    """A record without its texts. `time` is empty if the record has something else there."""
+
+    kind: str
+    seq: int
+    time: str
+    data: Json
+
+
 class TextlessJournal:
     """The lines of a journal without its texts.
 
@@ -41,7 +51,13 @@ class TextlessJournal:
         """How many lines were left out so far, because they are not records."""
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the new lines, each with its newline. Raises OSError.
+        """Yield the new lines, each with its newline. Raises OSError."""
+        for record in self.records():
+            [line] = encode_lines([(record.kind, _dump(record.data))], record.seq, record.time)
+            yield line
+
+    def records(self) -> Iterator[TextlessRecord]:
+        """Yield the records without their texts. Raises OSError.
 
         The file is read twice, because an item may be far before the record that says where it belongs.
         """
@@ -57,9 +73,9 @@ class TextlessJournal:
                     if isinstance(record, BadLine):
                         self.damaged += 1
                     else:
-                        yield self._line(record, _data(record, line))
+                        yield self._record(record, _data(record, line))
 
-    def _line(self, record: Record, saved: Json) -> bytes:
+    def _record(self, record: Record, saved: Json) -> TextlessRecord:
         kind = UNKNOWN_KIND
         if record.kind in KINDS:
             kind = record.kind
@@ -69,8 +85,7 @@ class TextlessJournal:
         data = self._records.saved_data(record.kind, saved, self._masked_stream)
         if kind == StartFact.kind:
             data["content"] = "none"
-        [new_line] = encode_lines([(kind, _dump(self._masked(data)))], record.seq, time)
-        return new_line
+        return TextlessRecord(kind, record.seq, time, self._masked(data))
 
     def _masked(self, data: Json) -> Json:
         """Return data with the secrets in its identifiers masked."""
