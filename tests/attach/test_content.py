@@ -190,3 +190,19 @@ def test_a_wrong_content_raises() -> None:
         TrajectoryRecorder(content="some")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="redact=None masks nothing"):
         TrajectoryRecorder(content="masked", redact=None)
+
+
+def test_a_secret_in_an_identifier_is_masked(tmp_path: Path) -> None:
+    """Also in an event of a stream, where an id is kept and texts are not."""
+    key = "sk-proj-" + "a1B2c3D4e5" * 5
+    event = {"id": key, "choices": [{"index": 0, "delta": {"content": "Hello"}}]}
+    with TrajectoryRecorder(tmp_path / "run.json", content="none") as recorder:
+        client = client_of(
+            recorder,
+            lambda _: streamed(f"data: {json.dumps(event)}\n\n".encode()),
+            lambda _: httpx.Response(200, json={"id": key}),
+        )
+        client.post(URL, json=asked({"role": "user", "content": "Hi"}, stream=True))
+        client.post(URL, json=asked({"role": "user", "content": "Hi"}))
+    assert found_in([key], _files(tmp_path)) == []
+    assert len(load(tmp_path / "run.json").llm_interactions) == 2

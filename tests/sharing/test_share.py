@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_nothing_is_written_without_a_yes(runs: list[Path], tmp_path: Path) -> N
     assert "8 calls" in result.output
     assert "nothing was written: --yes writes" in result.output
     reviewed = invoke("share", *runs, "-o", target, "--content", "none", "--review")
-    assert "--review asks questions in a terminal" in reviewed.output
+    assert "--review asks questions, and the input is not a terminal" in reviewed.output
     assert invoke("share", *runs, "-o", tmp_path / "a.txt", "--content", "none").exit_code == 2
     assert invoke("share", *runs, "-o", target, "--content", "some").exit_code == 2
     assert "no run matches" in invoke("share", *runs, "-o", target, "--content", "none", "--where", "is:failed").output
@@ -135,6 +136,15 @@ def test_nothing_is_written_without_a_yes(runs: list[Path], tmp_path: Path) -> N
     assert invoke("share", *runs, "-o", target, "--content", "none", "--yes", "--force").exit_code == 0
     assert len([*load_all(target)]) == 2
     assert oct(target.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_directory_is_not_a_file(runs: list[Path], tmp_path: Path) -> None:
+    """It is said before anything is read, and --force is not offered."""
+    (tmp_path / "a.zip").mkdir()
+    for more in ([], ["--force"]):
+        result = invoke("share", *runs, "-o", tmp_path / "a.zip", "--content", "none", "--yes", *more)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "is a directory: give the name of a file as -o" in result.output
 
 
 def test_a_page_has_few_runs(tmp_path: Path) -> None:
@@ -162,6 +172,37 @@ def test_the_review_masks_and_keeps_what_a_person_says(tmp_path: Path) -> None:
     target.unlink()
     assert "stopped: nothing was written" in _typed([*command, "--yes"], "stop\n")
     assert not target.exists()
+
+
+def test_the_review_of_a_run_without_texts_asks_for_all_that_stays(tmp_path: Path) -> None:
+    """Tools that were offered, models that answered, and each other word. What is masked is in no part of the file."""
+    path, target = recorded_by_hand(tmp_path / "runs" / "run.json"), tmp_path / "a.zip"
+    words = ["acme_tool", "acme-model", "acme-answered", "acme-provider", "acme-reward", "AcmeError"]
+    command: list[object] = ["share", path, "-o", target, "--content", "none", "--yes"]
+    output = invoke(*command).output
+    assert [word for word in words if word not in output] == []
+    assert found_in(words, [target]) == sorted(words)
+    output = _typed([*command, "--force", "--review"], "mask\n" * 30)
+    assert [word for word in words if word not in output] == []
+    assert found_in(words, [target]) == []
+    assert len(load(target).llm_interactions) == 1
+
+
+class AcmeError(Exception):
+    """An error of an agent."""
+
+
+def recorded_by_hand(path: Path) -> Path:
+    """Record a run in which each identifier is a word that says who recorded it."""
+    with suppress(AcmeError), TrajectoryRecorder(path) as recorder:
+        tools = [{"name": "acme_tool", "input_schema": {}}]
+        answer = {"content": "Hello", "model": "acme-answered"}
+        recorder.record_llm_interaction(
+            [{"role": "user", "content": "Hi"}], answer, "acme-provider", "acme-model", tools
+        )
+        recorder.reward("acme-reward", 1.0)
+        raise AcmeError
+    return path
 
 
 def _typed(command: list[object], keys: str) -> str:

@@ -20,6 +20,7 @@ from trace_recorder.storage.content_tiers.tiers import CONTENTS, Content
 
 if TYPE_CHECKING:
     from trace_recorder.sharing.contents import SharedContents
+    from trace_recorder.sharing.identifiers import Identifier
     from trace_recorder.sharing.review import Answer, Question
     from trace_recorder.sharing.runs import RunToShare
     from trace_recorder.sharing.shared_file import Written
@@ -71,7 +72,9 @@ def share(  # noqa: PLR0913, PLR0917 - one argument for each option
     if not is_page_name(output) and output.suffix.lower() != ".zip":
         raise typer.BadParameter(f"{output} is neither a .zip nor an .html", param_hint="-o")
     if review and not sys.stdin.isatty():
-        fail("--review asks questions in a terminal, and this is none. Nothing was written.")
+        fail("--review asks questions, and the input is not a terminal. Nothing was written.")
+    if output.is_dir():
+        fail(f"{output} is a directory: give the name of a file as -o")
     if output.exists() and not force:
         fail(f"{output} exists: give another -o, or --force to replace it")
     selected = select_runs(paths_or_default(paths), selection_of(where), index=index)
@@ -90,7 +93,7 @@ def _share(  # noqa: PLR0913 - the options of the command
     from trace_recorder.sharing.shared_file import SharePlan, write_shared_file  # noqa: PLC0415
 
     runs = process(paths[0], lambda: [*runs_to_share(paths, directory)], "shared")
-    contents = process(paths[0], partial(shared_contents, runs), "shared")
+    contents = process(paths[0], partial(shared_contents, runs, content), "shared")
     print_lines(console(), _summary(contents, content))
     plan = SharePlan(content, contents.names)
     if review:
@@ -143,6 +146,10 @@ def _summary(contents: SharedContents, content: Content) -> Iterator[str]:
     )
     yield f"tools     {_some(contents.tools)}: in the file"
     yield f"models    {_some(contents.models)}: in the file"
+    if is_none:
+        others = (f"{other.member} {other.text}" for other in sorted(contents.others, key=_is_not_a_name))
+        yield f"others    {_some(others)}: in the file"
+        yield f"ids       {pluralize(len(contents.ids), 'id')}: in the file"
     if contents.damaged_lines:
         fate = "left out" if is_none else "in the file, masked as texts"
         yield f"damage    {pluralize(contents.damaged_lines, 'line')} of journals that cannot be read: {fate}"
@@ -153,6 +160,11 @@ _MEANINGS: dict[Content, str] = {
     "masked": "everything, with secrets, names of users and hosts, e-mail and IP addresses masked",
     "none": "structure and figures, and a digest in place of each text",
 }
+
+
+def _is_not_a_name(identifier: Identifier) -> bool:
+    """Return False for the names that a person gave, which are said first."""
+    return identifier.member not in {"name", "provider", "state"}
 
 
 def _fate(removed: str, *, masked: bool, none: bool) -> str:

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from trace_recorder.facts import StartFact
 from trace_recorder.reading.own_files import load_own
+from trace_recorder.sharing.identifiers import ID, Identifier, identifiers_of
 from trace_recorder.sharing.runs import RunToShare
 from trace_recorder.sharing.tier_masker import FoundText, TierMasker, identifies_people
+from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
 from trace_recorder.storage.rewritten_journal import RewrittenJournal
@@ -43,7 +45,8 @@ class FoundPlace(NamedTuple):
 class SharedContents:
     """The contents of all runs together.
 
-    `found` counts each secret, name and address by its text. `paths` counts absolute paths of files.
+    `found` counts each secret, name and address by its text. `paths` counts absolute paths of files. If the runs are
+    shared without texts, `others` counts the words that stay beside the names of tools and models. `ids` are their ids.
     """
 
     runs: int = 0
@@ -55,6 +58,8 @@ class SharedContents:
     damaged_lines: int = 0
     tools: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
+    others: Counter[Identifier] = field(default_factory=Counter)
+    ids: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
     found: Counter[FoundText] = field(default_factory=Counter)
     places: dict[FoundText, FoundPlace] = field(default_factory=dict)
@@ -72,8 +77,11 @@ class SharedContents:
         return Counter({kind: count for kind, count in self.kinds.items() if identifies_people(kind)})
 
 
-def shared_contents(runs: Sequence[RunToShare]) -> SharedContents:
-    """Read the runs, and return what is in them. Raises OSError and TrajectoryFormatError."""
+def shared_contents(runs: Sequence[RunToShare], content: Content) -> SharedContents:
+    """Read the runs, and return what is in them, and in the file that is made of them.
+
+    Raises OSError and TrajectoryFormatError.
+    """
     names = dict.fromkeys(identities_of_machine(os.environ))
     for run in runs:
         names |= dict.fromkeys(_names_in(run))
@@ -81,7 +89,18 @@ def shared_contents(runs: Sequence[RunToShare]) -> SharedContents:
     for run in runs:
         _add_texts(contents, run)
         _add_figures(contents, load_own(run.journal))
+    if content == "none":
+        for run in runs:
+            _add_identifiers(contents, run)
     return contents
+
+
+def _add_identifiers(contents: SharedContents, run: RunToShare) -> None:
+    for identifier in identifiers_of(run.journal):
+        if identifier.member == ID:
+            contents.ids.add(identifier.text)
+        elif identifier.text not in contents.tools and identifier.text not in contents.models:
+            contents.others[identifier] += 1
 
 
 def _names_in(run: RunToShare) -> Iterable[str]:
@@ -121,9 +140,8 @@ def _add_figures(contents: SharedContents, trajectory: Trajectory) -> None:
     contents.tools.update(use.name for _, use in tool_uses_of(trajectory))
     seen: set[str] = set()
     for call in trajectory.llm_interactions:
-        model = call.model or call.response.model
-        if model:
-            contents.models[str(model)] += 1
+        contents.models.update({str(model) for model in (call.model, call.response.model) if model})
+        contents.tools.update({tool.name for tool in call.tools if tool.name} - contents.tools.keys())
         parts = [part for message in call.input_messages or () for part in parts_of(message)]
         for part in (*parts, *images_of(call.response)):
             if isinstance(part, Image) and part.address not in seen:

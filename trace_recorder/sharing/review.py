@@ -28,11 +28,13 @@ class Question(NamedTuple):
 
 
 def questions_of(contents: SharedContents, content: Content) -> Iterator[Question]:
-    """Yield what a person has to decide about. Without texts, only names of tools and models are left to decide."""
+    """Yield what a person has to decide about. Without texts, identifiers are left, and ids are not asked for."""
     if content == "none":
         for kind, names in ((TOOL, contents.tools), (MODEL, contents.models)):
             for name, count in names.most_common():
                 yield Question(kind, name, "", count, "keep")
+        for other, count in contents.others.most_common():
+            yield Question(other.member, other.text, "", count, "keep")
         return
     for text, count in contents.found.most_common():
         first = contents.places[text]

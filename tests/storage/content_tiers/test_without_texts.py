@@ -90,6 +90,7 @@ def test_arguments_have_one_digest_in_each_form() -> None:
     [
         {"model": "m", "customer_acme": "planted"},
         {"messages": [{"role": "user", "name": "planted", "content": [{"type": "text", "text": "planted"}]}]},
+        {"messages": [{"role": "moderator", "name": "planted", "content": ""}]},
         {"messages": [{"role": "tool", "content": [{"type": "planted", "id": "planted"}]}]},
         {"tools": [{"name": "t", "description": "planted", "input_schema": {"properties": {"planted": {}}}}]},
         {"content": [{"type": "tool_use", "id": "1", "name": "t", "input": {"planted": "planted"}}]},
@@ -154,3 +155,33 @@ def test_a_large_string_has_the_digest_that_it_has_elsewhere(tmp_path: Path) -> 
         history.append({"role": "tool", "call_id": "c1", "content": "ok"})
         recorder.record_llm_interaction(history, {"content": "Done."}, "p", "m")
     _check(tmp_path / "run.jsonl", tmp_path)
+
+
+@pytest.mark.parametrize("member", ["metadata", "forked_at"])
+def test_the_id_of_a_run_may_be_the_name_of_a_file(member: str, tmp_path: Path) -> None:
+    """In each record that refers to another run. An id that was made at random is kept."""
+    made = "0a16c64f7c384726941e45b91ad7c0ab"
+    journal = tmp_path / "run.jsonl"
+    texts = []
+    for run in ("merger-with-acme", made):
+        origin: Payload = {"trajectory_id": run, "interaction_id": "llm_1"}
+        if member == "metadata":
+            origin = {"forked_from": origin}
+        start = {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": made, "task": None, member: origin}
+        journal.write_bytes(b"".join(encode_lines([("start", json.dumps(start))], 1, "")))
+        texts.append(b"".join(TextlessJournal(journal, new_key()).lines()).decode())
+    assert [("acme" in text, text.count(made)) for text in texts] == [(False, 1), (False, 2)]
+
+
+STREAMED = [name for name in GENERATED if name.startswith("tools.") and name.endswith(".streamed")]
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_a_hidden_identifier_is_in_no_event(name: str, tmp_path: Path) -> None:
+    """The name of a tool, which a person hides in the review, is hidden in the events of a stream too."""
+    journal = record(name, tmp_path).with_suffix(".jsonl")
+    tools = {tool.name for call in load(journal).llm_interactions for tool in call.response.tool_calls}
+    run = reload(TextlessJournal(journal, new_key(), tools).lines(), tmp_path / "textless.jsonl")
+    assert tools
+    assert found_in(map(str, tools), [tmp_path / "textless.jsonl"]) == []
+    assert sum(len(call.response.tool_calls) for call in run.llm_interactions) > 0

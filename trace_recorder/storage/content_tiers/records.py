@@ -28,13 +28,14 @@ from trace_recorder.values.origins import PARENT_CONTEXT
 
 _PACKED_LEVEL = 6
 _CHUNK_TIMES = re.compile(r"[A-Za-z0-9+/]*")
-_RUN_ID = re.compile(r"[0-9a-fA-F]{16,64}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-"""Matches the id of a run that was made at random. The id of an imported run may be the name of a file."""
+_PART_OF_PATH = re.compile(r"[^/:\[\]]+")
+"""Matches a part of the path of a request, such as the name of a model."""
 _AGENT_ID = re.compile(r"agent_\d{1,9}")
 _ANNOTATIONS = frozenset({"exit_code", PARENT_CONTEXT})
 """The annotations that this package writes."""
 _ORIGIN: Vocabulary = {
-    **dict.fromkeys(("trajectory_id", "interaction_id"), Kept.IDENTIFIER),
+    "trajectory_id": Kept.RUN_ID,
+    "interaction_id": Kept.IDENTIFIER,
     **dict.fromkeys(("by_hand", "step_number"), Kept.NUMBER),
 }
 _METADATA: Vocabulary = {
@@ -75,6 +76,7 @@ _MEMBERS: Vocabulary = {
     ),
     **dict.fromkeys(("body", "assembled", "response", "llm_response", "tool_calls"), Kept.NODE),
     **dict.fromkeys(("forked_at", "replayed_from"), _ORIGIN),
+    **dict.fromkeys(("trajectory_id", "parent", "replay_of"), Kept.RUN_ID),
     "model": Kept.MODEL,
     "error": _ERROR,
     "metadata": _METADATA,
@@ -91,6 +93,10 @@ STREAM_MEMBERS = frozenset({"zlib", "chunk_ends", "chunk_times"})
 """The members of a part of a stream that have no text: `stream_without_texts` has made the text in them."""
 
 
+MaskStream = Callable[[bytes], bytes]
+"""Returns the text of a part of a stream without its texts, and with the secrets in the rest masked."""
+
+
 class TextlessRecords:
     """Takes the texts out of the records of one run. Records are given in the order of the journal."""
 
@@ -101,10 +107,10 @@ class TextlessRecords:
         """Where the items belong. An item that is not there is a text as a whole."""
         self._stream = TextlessStream(self.digests)
 
-    def saved_data(self, kind: str, data: Json) -> Json:
+    def saved_data(self, kind: str, data: Json, mask_stream: MaskStream) -> Json:
         """Return the data of a record that is on file without its texts. A part of a stream is packed again."""
         if kind == LLMStreamFact.kind:
-            return self.data(kind, self._part_without_texts(data))
+            return self.data(kind, _part_without_texts(data, mask_stream))
         return self.data(kind, data)
 
     def data(self, kind: str, data: Json) -> Json:
@@ -142,24 +148,6 @@ class TextlessRecords:
             return value
         return self.digests.of_value(value, strings)
 
-    def _part_without_texts(self, data: Json) -> Json:
-        """Return a part of a saved stream without its texts. A part that cannot be unpacked becomes empty."""
-        without_chunks = {name: value for name, value in data.items() if name not in {"chunk_ends", "chunk_times"}}
-        try:
-            raw = unpacked(data["zlib"])
-        except ours(ValueError, TypeError, KeyError, zlib.error):
-            return {**without_chunks, "zlib": packed(b"", _PACKED_LEVEL)}
-        text = self.stream_without_texts(raw)
-        part = {**data, "zlib": packed(text, _PACKED_LEVEL)}
-        try:
-            ends = ends_after_change(data["chunk_ends"], raw, text)
-            times = data["chunk_times"]
-        except ours(ValueError, TypeError, KeyError, AttributeError):
-            return {**without_chunks, "zlib": part["zlib"]}
-        if not isinstance(times, str) or not _CHUNK_TIMES.fullmatch(times):
-            return {**without_chunks, "zlib": part["zlib"]}
-        return {**part, "chunk_ends": ends}
-
     def stream_without_texts(self, data: bytes) -> bytes:
         """Return the text of a part of a stream without its texts."""
         return self._stream(data)
@@ -174,11 +162,6 @@ class TextlessRecords:
             return self.digests.remember_large(number, value)
         name = self.places.member_of(data.get("n")) or ""
         return self._structure.of(kept_of(name, BODIES) or Kept.ARGUMENTS, value, strings)
-
-    def _run_id(self, value: Payload) -> Payload:
-        if value is None or (isinstance(value, str) and _RUN_ID.fullmatch(value)):
-            return value
-        return self.digests.of_value(value)
 
     def _items(self, value: Payload) -> Payload:
         """Return the numbers of items, with a digest in place of each unknown name, as the body has it."""
@@ -211,7 +194,9 @@ class TextlessRecords:
         host = address.provider_host
         if not host:
             host = f"{self.digests.of_text(address.host)[6:-1] or 'unknown'}.invalid"
-        return f"https://{host}{address.operation}"
+        operation = self.digests.of_identifier(address.operation.lstrip("/"))
+        operation = _PART_OF_PATH.sub(lambda part: self.digests.of_identifier(part[0]), operation)
+        return f"https://{host}/{operation}".rstrip("/")
 
     def _key(self, value: Payload) -> Payload:
         if value in _ANNOTATIONS:
@@ -257,7 +242,6 @@ DIALECTS.on_change.append(_address_of.cache_clear)
 
 
 _SPECIAL: Mapping[str, Callable[[TextlessRecords, Payload], Payload]] = {
-    **dict.fromkeys(("trajectory_id", "parent", "replay_of"), TextlessRecords._run_id),
     **dict.fromkeys(("agent_id", "parent_agent_id"), TextlessRecords._agent_id),
     "key": TextlessRecords._key,
     "content": TextlessRecords._content,
@@ -270,6 +254,25 @@ _LEFT_OUT = frozenset({"strings", "host"})
 """The digests of large strings are in the value. Who knows the host learns only whether the writer is alive."""
 _UNCHANGED: Mapping[str, frozenset[str]] = {LLMStreamFact.kind: STREAM_MEMBERS}
 _NOTHING: frozenset[str] = frozenset()
+
+
+def _part_without_texts(data: Json, mask_stream: MaskStream) -> Json:
+    """Return a part of a saved stream without its texts. A part that cannot be unpacked becomes empty."""
+    without_chunks = {name: value for name, value in data.items() if name not in {"chunk_ends", "chunk_times"}}
+    try:
+        raw = unpacked(data["zlib"])
+    except ours(ValueError, TypeError, KeyError, zlib.error):
+        return {**without_chunks, "zlib": packed(b"", _PACKED_LEVEL)}
+    text = mask_stream(raw)
+    part = {**data, "zlib": packed(text, _PACKED_LEVEL)}
+    try:
+        ends = ends_after_change(data["chunk_ends"], raw, text)
+        times = data["chunk_times"]
+    except ours(ValueError, TypeError, KeyError, AttributeError):
+        return {**without_chunks, "zlib": part["zlib"]}
+    if not isinstance(times, str) or not _CHUNK_TIMES.fullmatch(times):
+        return {**without_chunks, "zlib": part["zlib"]}
+    return {**part, "chunk_ends": ends}
 
 
 def _numbers(value: Payload) -> Payload:

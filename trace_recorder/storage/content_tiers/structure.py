@@ -21,6 +21,7 @@ from trace_recorder.storage.content_tiers.vocabulary import (
     PART,
     PARTS,
     ROLES,
+    RUN_ID,
     TIME,
     Kept,
     Vocabulary,
@@ -30,8 +31,8 @@ from trace_recorder.storage.content_tiers.vocabulary import (
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
 
-_SPEAKERS = frozenset({"user", "system", "developer", "assistant", "human"})
-"""Roles of people and models. The name in such a message is the name of a person, and not of a tool."""
+_ROLES_OF_TOOLS = frozenset({"tool", "function"})
+"""The name in a message with such a role is the name of a tool. With any other role, it is the name of a person."""
 _COUNTERS = frozenset({"sequence_number", "created_at", "obfuscation"})
 """The members in which events of one form differ. They are left out of a stream."""
 _dump = make_json_writer(",", ":")
@@ -100,6 +101,8 @@ class Structure:
         if isinstance(value, str | int | float) and _is_kept(kept, value):
             if isinstance(value, float) and not math.isfinite(value):
                 return None
+            if isinstance(value, str) and kept is not Kept.ROLE:
+                return self._digests.of_identifier(value)
             return value
         read = _READ.get(kept, Structure._arguments)
         return read(self, value, strings)
@@ -138,7 +141,7 @@ class Structure:
             counts: dict[str, Payload] = {}
             for name, member in value.items():
                 if isinstance(member, str) and name in NAMES_IN_COUNTS and IDENTIFIER.fullmatch(member):
-                    counts[name] = member
+                    counts[name] = self._digests.of_identifier(member)
                 elif is_count(name):
                     counts[name] = self._counts(member, strings)
                 else:
@@ -167,6 +170,8 @@ def _is_kept(kept: Kept, value: str | float) -> bool:
         )
     if kept is Kept.NUMBER:
         return not isinstance(value, str) or TIME.fullmatch(value) is not None
+    if kept is Kept.RUN_ID:
+        return isinstance(value, str) and RUN_ID.fullmatch(value) is not None
     if kept is Kept.MODEL:
         return not isinstance(value, str) or MODEL.fullmatch(value) is not None
     return kept is Kept.ROLE and isinstance(value, str) and value.lower() in ROLES
@@ -178,6 +183,7 @@ _READ: Mapping[Kept, Callable[[Structure, Payload, Strings], Payload]] = {
     Kept.RESULT: Structure._result,
     Kept.BYTES: Structure._bytes,
     Kept.BODY: Structure._body_text,
+    Kept.RUN_ID: Structure._digest,
     Kept.VALUE: Structure._digest,
 }
 """How a value is read if it is not kept as it is. Anything else becomes a digest that has the value's type of JSON."""
@@ -188,12 +194,14 @@ _DEPENDENT = frozenset({"name", "input", "output", "content", "tool_choice"})
 def _kept_here(name: str, member: Payload, around: dict[str, Payload]) -> Kept:
     """Return what is kept of a member in `_DEPENDENT`."""
     if name == "name":
-        return Kept.VALUE if around.get("role") in _SPEAKERS else Kept.IDENTIFIER
+        role = around.get("role")
+        is_of_person = role is not None and str(role).lower() not in _ROLES_OF_TOOLS
+        return Kept.VALUE if is_of_person else Kept.IDENTIFIER
     if name == "tool_choice" and isinstance(member, str):
         return Kept.IDENTIFIER
     if name == "input" and (isinstance(member, dict) or "name" in around):
         return Kept.ARGUMENTS
-    is_of_tool = "call_id" in around or "tool_use_id" in around or around.get("role") in {"tool", "function"}
+    is_of_tool = "call_id" in around or "tool_use_id" in around or around.get("role") in _ROLES_OF_TOOLS
     if name in {"output", "content"} and is_of_tool:
         return Kept.RESULT
     return Kept.NODE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from hashlib import blake2b
 
 from trace_recorder.dialects.json_access import json_value
@@ -31,10 +32,11 @@ def new_key() -> bytes:
 
 
 class TextDigests:
-    """The digests of one share, or of one run. `large` are the strings that a journal stores as items."""
+    """The digests of one share, or of one run. `hidden` are identifiers that get digests, as if they were texts."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, hidden: Collection[str] = ()) -> None:
         self._key = key
+        self._hidden = frozenset(hidden)
         self._large: dict[int, _LargeDigests] = {}
 
     def of_text(self, text: str) -> str:
@@ -44,6 +46,12 @@ class TextDigests:
             if match is not None:
                 return self._with_tags(text, match.start(), match.end())
         return self._of_plain_text(text)
+
+    def of_identifier(self, text: str) -> str:
+        """Return an identifier as it is, or the digest of a hidden one."""
+        if text in self._hidden:
+            return self.of_text(text)
+        return text
 
     def _of_plain_text(self, text: str) -> str:
         stripped = text.strip()

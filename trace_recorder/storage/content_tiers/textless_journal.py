@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from trace_recorder.facts import KINDS, Json, StartFact
 from trace_recorder.storage.content_tiers.records import STREAM_MEMBERS, TextlessRecords
@@ -26,6 +27,15 @@ UNKNOWN_KIND = "unknown"
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
+class TextlessRecord(NamedTuple):
+    """A record without its texts. `time` is empty if the record has something else there."""
+
+    kind: str
+    seq: int
+    time: str
+    data: Json
+
+
 class TextlessJournal:
     """The lines of a journal without its texts.
 
@@ -35,17 +45,19 @@ class TextlessJournal:
 
     def __init__(self, journal: Path, key: bytes, hidden: Collection[str] = ()) -> None:
         self._journal = journal
-        digests = TextDigests(key)
-        self._records = TextlessRecords(digests)
-        hidden_digests = {text: digests.of_text(text) for text in hidden}
-        self._redaction = Redaction(default_redactor)
-        if hidden:
-            self._redaction = Redaction((default_redactor, lambda text: hidden_digests.get(text, text)))
+        self._records = TextlessRecords(TextDigests(key, hidden))
+        self._redaction = Redaction(default_redactor, textless=self._records)
         self.damaged = 0
         """How many lines were left out so far, because they are not records."""
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the new lines, each with its newline. Raises OSError.
+        """Yield the new lines, each with its newline. Raises OSError."""
+        for record in self.records():
+            [line] = encode_lines([(record.kind, _dump(record.data))], record.seq, record.time)
+            yield line
+
+    def records(self) -> Iterator[TextlessRecord]:
+        """Yield the records without their texts. Raises OSError.
 
         The file is read twice, because an item may be far before the record that says where it belongs.
         """
@@ -61,20 +73,19 @@ class TextlessJournal:
                     if isinstance(record, BadLine):
                         self.damaged += 1
                     else:
-                        yield self._line(record, _data(record, line))
+                        yield self._record(record, _data(record, line))
 
-    def _line(self, record: Record, saved: Json) -> bytes:
+    def _record(self, record: Record, saved: Json) -> TextlessRecord:
         kind = UNKNOWN_KIND
         if record.kind in KINDS:
             kind = record.kind
         time = ""
         if TIME.fullmatch(record.time):
             time = record.time
-        data = self._records.saved_data(record.kind, saved)
+        data = self._records.saved_data(record.kind, saved, self._masked_stream)
         if kind == StartFact.kind:
             data["content"] = "none"
-        [new_line] = encode_lines([(kind, _dump(self._masked(data)))], record.seq, time)
-        return new_line
+        return TextlessRecord(kind, record.seq, time, self._masked(data))
 
     def _masked(self, data: Json) -> Json:
         """Return data with the secrets in its identifiers masked."""
@@ -83,6 +94,10 @@ class TextlessJournal:
             return data
         masked: Json = json.loads(text)
         return masked | {name: data[name] for name in data if name in STREAM_MEMBERS}
+
+    def _masked_stream(self, data: bytes) -> bytes:
+        masked, _, _ = self._redaction.mask_stream(data)
+        return masked
 
 
 def _data(record: Record, line: bytes) -> Json:

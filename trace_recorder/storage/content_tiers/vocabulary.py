@@ -19,6 +19,8 @@ class Kept(Enum):
     """An object or a list is walked. A string becomes a digest. A bool is kept, any other value becomes a digest."""
     IDENTIFIER = auto()
     """A string is kept if it looks like an identifier. Numbers and bools are kept."""
+    RUN_ID = auto()
+    """A string is kept if it was made at random. The id of an imported run may be the name of a file."""
     MODEL = auto()
     """A string is kept if it looks like the name of a model."""
     ROLE = auto()
@@ -45,6 +47,7 @@ Vocabulary = Mapping[str, "Kept | Vocabulary"]
 """For each known name, what is kept of its value. An object may have a vocabulary of its own."""
 
 IDENTIFIER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:/+|=-]{0,199}")
+RUN_ID = re.compile(r"[0-9a-fA-F]{16,64}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 MODEL = re.compile(r"(?=[^ ]*\Z|.*\d)[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,199}(?: [A-Za-z0-9_.:/@+()-]{1,40}){0,4}")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+[a-z]?")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]{5,18}(?:Z|[+-]\d\d:?\d\d)?")

@@ -378,7 +378,9 @@ class Redaction:
         events again with the bytes that follow.
         """
         if self.textless is not None:
-            return self.textless.stream_without_texts(data), 0, len(data)
+            textless = self.textless.stream_without_texts(data)
+            masked, count = self._mask_lines(textless.decode(), None, NOWHERE)
+            return masked.encode(), count, len(data)
         if not self._redactors:
             return data, 0, len(data)
         part = Part(data.decode("utf-8", "surrogateescape"))
