@@ -58,8 +58,6 @@ UNUSUAL = Trajectory(
         ("has:error", True),
         ("success:unknown", True),
         ("vast", True),
-        ('"---"', False),
-        ('-"---"', True),
         ("tag:t?", True),
         ("tag:5", False),
         ("tag:2", False),

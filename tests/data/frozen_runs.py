@@ -118,12 +118,14 @@ def _every_member() -> Iterator[facts.Fact]:
         replay_of="parent",
         task="mend it",
         session="chat 7",
+        content="masked",
         metadata={"seed": 7, "key": "open"},
         redacted=1,
     )
     yield facts.AnnotationFact(key="note", value="a secret", redacted=1)
     yield facts.RedactionFact(of=2, value="[REDACTED:known-secret]", redacted=1)
     yield facts.RedactionFact(of=1, task="mend it", session="chat", metadata=_MASKED, redacted=1)
+    yield facts.RemovalFact(rules=["text", "pattern"], places=3, redacted=1)
     yield facts.StepStartFact(**step, redacted=1)
     call = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "openai", "model": "m", "method": "POST"}
     url = agents.URL + "chat/completions"

@@ -81,9 +81,8 @@ class DerivedFiles:
         for index in self._indexes:
             index.update()
             yield f"{index.path}: updated"
-        for directory in self._tables:
-            for path, cells in rewrite_rows(directory, self._rows(self._removed)):
-                yield f"{path}: {cells} cells changed"
+        for path, cells in rewrite_rows(self._tables, self._rows(self._removed)):
+            yield f"{path}: {cells} cells changed"
 
     def _rows(self, removed: RemovedTexts) -> RowsChange:
         return RowsChange(self._has, partial(redacted_rows, removed))

@@ -10,7 +10,7 @@ While the files go, this process holds the lock of the run's writer. So nobody a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 
 
 def remove_runs(
-    runs: Sequence[StoredRun], indexes: Sequence[RunIndex], tables: Iterable[Path]
+    runs: Sequence[StoredRun], indexes: Sequence[RunIndex], tables: Collection[Path]
 ) -> dict[Path, Exception]:
     """Delete runs, and return why files could not be deleted or written.
 
     Raises OSError and MissingExtraError if the tables or the indexes cannot be written. Then no run is deleted.
     """
     in_tables = {RunInTables(run.trajectory_id, journal_name(run.path.name)) for run in runs}
-    for directory in tables:
-        rewrite_rows(directory, RowsChange(in_tables.__contains__, _without))
+    rewrite_rows(tables, RowsChange(in_tables.__contains__, _without))
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     journals = {real_journal(run.path, real_directory) for run in runs}
     for index in indexes:

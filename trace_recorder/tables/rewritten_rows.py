@@ -13,15 +13,15 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.storage.run_files import journal_name
-from trace_recorder.tables.columns import TABLES
+from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import load_pyarrow
 from trace_recorder.tables.parquet import FORMS, is_ours, part_files, remove_unfinished_files
 
@@ -88,28 +88,38 @@ def named_tables(directory: Path) -> list[Path]:
     return directories
 
 
-def rewrite_rows(directory: Path, rows: RowsChange) -> list[RewrittenFile]:
-    """Change rows of the tables in a directory. Return the files that were written again.
+def rewrite_rows(directories: Collection[Path], rows: RowsChange) -> list[RewrittenFile]:
+    """Change rows of the tables in these directories. Return the files that were written again.
 
     The files that an interrupted export left are removed, because they may have such rows. Files that this package did
-    not write stay as they are. Raises BlockingIOError if another process writes the tables, MissingExtraError if
-    pyarrow is not installed, and OSError.
+    not write stay as they are. Raises BlockingIOError if another process writes tables in one of the directories, and
+    no table is changed then. Raises MissingExtraError if pyarrow is not installed, and OSError.
     """
+    if not directories:  # then pyarrow is not needed
+        return []
     load_pyarrow()
+    own = [
+        (directory, tables) for directory in directories for tables in FORMS.values() if _are_ours(directory, tables)
+    ]
     rewritten: list[RewrittenFile] = []
-    for tables in FORMS.values():
-        locked = directory / tables[0]
-        parts = [path for table in tables for path in part_files(directory, table)]
-        if not locked.is_dir() or not all(map(is_ours, parts)):
-            continue
-        with directory_lock(locked) as is_held:
-            if is_held is False:
+    with ExitStack() as locks:
+        for directory, tables in own:
+            if locks.enter_context(directory_lock(directory / tables[0])) is False:
                 raise BlockingIOError(f"{directory}: another process writes into these tables. Try again later.")
+        for directory, tables in own:
             remove_unfinished_files(directory, tables)
             for part in part_files(directory, tables[0]):
                 if any(True in group.mask for group in _groups(part, rows)):
                     rewritten += _rewrite([directory / table / part.name for table in reversed(tables)], rows)
     return rewritten
+
+
+def _are_ours(directory: Path, tables: Sequence[TableName]) -> bool:
+    """Return whether a directory has these tables, and this package wrote all of their files."""
+    if not (directory / tables[0]).is_dir():
+        return False
+    parts = [path for table in tables for path in part_files(directory, table)]
+    return all(map(is_ours, parts))
 
 
 def files_to_change(directory: Path, rows: RowsChange) -> Iterator[Path]:
