@@ -74,7 +74,7 @@ _MEMBERS: Vocabulary = {
         ),
         Kept.VALUE,
     ),
-    **dict.fromkeys(("body", "assembled", "response", "llm_response", "tool_calls"), Kept.NODE),
+    **dict.fromkeys(("body", "assembled", "response", "llm_response", "tool_calls", "rules"), Kept.NODE),
     **dict.fromkeys(("forked_at", "replayed_from"), _ORIGIN),
     **dict.fromkeys(("trajectory_id", "parent", "replay_of"), Kept.RUN_ID),
     "model": Kept.MODEL,
