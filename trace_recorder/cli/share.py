@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -127,50 +127,72 @@ def _result(output: Path, written: Written, runs: list[RunToShare]) -> str:
 
 def _summary(contents: SharedContents, content: Content) -> Iterator[str]:
     """Yield what is in the runs, a line for each kind, and what the tier does with it."""
-    is_none, is_masked = content == "none", content == "masked"
-    removed = "not in the file"
-    yield f"content   {content}: {_MEANINGS[content]}"
+    fates = _FATES[content]
+    yield f"content   {content}: {fates.meaning}"
     yield (
         f"runs      {pluralize(contents.runs, 'run')}, {pluralize(contents.calls, 'call')}, "
         f"{pluralize(contents.steps, 'step')}, {contents.journal_bytes / 1e6:.1f} MB of journals"
     )
-    yield f"secrets   {_kinds(contents.secrets)}: {removed if is_none else 'masked in the file'}"
-    yield f"people    {_kinds(contents.identities)}: {_fate(removed, masked=is_masked, none=is_none)}"
+    yield f"secrets   {_kinds(contents.secrets)}: {fates.secrets}"
+    yield f"people    {_kinds(contents.identities)}: {fates.people}"
     if contents.names:
-        yield f"names     {_some(contents.names)}: {_fate(removed, masked=is_masked, none=is_none)}"
-    user_names = "their names of users are masked" if is_masked else "in the file"
-    yield f"paths     {_some(contents.paths)}: {removed if is_none else user_names}"
-    yield (
-        f"images    {pluralize(contents.images, 'image')}, {contents.image_bytes / 1e6:.1f} MB: "
-        f"{removed if is_none else 'in the file'}"
-    )
+        yield f"names     {_some(contents.names)}: {fates.people}"
+    yield f"paths     {_some(contents.paths)}: {fates.paths}"
+    yield f"images    {pluralize(contents.images, 'image')}, {contents.image_bytes / 1e6:.1f} MB: {fates.images}"
     yield f"tools     {_some(contents.tools)}: in the file"
     yield f"models    {_some(contents.models)}: in the file"
-    if is_none:
+    if content == "none":
         others = (f"{other.member} {other.text}" for other in sorted(contents.others, key=_is_not_a_name))
         yield f"others    {_some(others)}: in the file"
         yield f"ids       {pluralize(len(contents.ids), 'id')}: in the file"
     if contents.damaged_lines:
-        fate = "left out" if is_none else "in the file, masked as texts"
-        yield f"damage    {pluralize(contents.damaged_lines, 'line')} of journals that cannot be read: {fate}"
+        damage = pluralize(contents.damaged_lines, "line")
+        yield f"damage    {damage} of journals that cannot be read: {fates.damage}"
 
 
-_MEANINGS: dict[Content, str] = {
-    "full": "everything, with secrets masked",
-    "masked": "everything, with secrets, names of users and hosts, e-mail and IP addresses masked",
-    "none": "structure and figures, and a digest in place of each text",
+class _Fates(NamedTuple):
+    """What a tier means, and what it does with each kind of content, in words."""
+
+    meaning: str
+    secrets: str
+    people: str
+    paths: str
+    images: str
+    damage: str
+
+
+_KEPT, _MASKED, _REMOVED = "in the file", "masked in the file", "not in the file"
+_FATES: dict[Content, _Fates] = {
+    "full": _Fates(
+        meaning="everything, with secrets masked",
+        secrets=_MASKED,
+        people=_KEPT,
+        paths=_KEPT,
+        images=_KEPT,
+        damage="in the file, masked as texts",
+    ),
+    "masked": _Fates(
+        meaning="everything, with secrets, names of users and hosts, e-mail and IP addresses masked",
+        secrets=_MASKED,
+        people=_MASKED,
+        paths="their names of users are masked",
+        images=_KEPT,
+        damage="in the file, masked as texts",
+    ),
+    "none": _Fates(
+        meaning="structure and figures, and a digest in place of each text",
+        secrets=_REMOVED,
+        people=_REMOVED,
+        paths=_REMOVED,
+        images=_REMOVED,
+        damage="left out",
+    ),
 }
 
 
 def _is_not_a_name(identifier: Identifier) -> bool:
     """Return False for the names that a person gave, which are said first."""
     return identifier.member not in {"name", "provider", "state"}
-
-
-def _fate(removed: str, *, masked: bool, none: bool) -> str:
-    if none:
-        return removed
-    return "masked in the file" if masked else "in the file"
 
 
 def _kinds(counts: dict[str, int]) -> str:
@@ -180,8 +202,10 @@ def _kinds(counts: dict[str, int]) -> str:
 
 def _some(names: Iterable[str]) -> str:
     every = [*names]
-    more = f", and {len(every) - MOST_NAMES} more" if len(every) > MOST_NAMES else ""
-    return (", ".join(in_one_line(name)[:_SHOWN_CHARS] for name in every[:MOST_NAMES]) or "none found") + more
+    text = ", ".join(in_one_line(name)[:_SHOWN_CHARS] for name in every[:MOST_NAMES]) or "none found"
+    if len(every) > MOST_NAMES:
+        text += f", and {len(every) - MOST_NAMES} more"
+    return text
 
 
 # ── the review ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,12 +214,10 @@ def _some(names: Iterable[str]) -> str:
 def _answers(questions: list[Question]) -> Iterator[tuple[Question, Answer]]:
     """Ask each question, and yield it with its answer. Exits if the answer is to stop."""
     for number, question in enumerate(questions, 1):
-        where = f" in {question.where}" if question.where else ""
-        lines = [
-            f"{number} of {len(questions)}: {question.kind}, {pluralize(question.places, 'place')}{where}",
-            f"    {in_one_line(question.text)[:_SHOWN_CHARS]}",
-        ]
-        print_lines(console(), lines)
+        title = f"{number} of {len(questions)}: {question.kind}, {pluralize(question.places, 'place')}"
+        if question.where:
+            title += f" in {question.where}"
+        print_lines(console(), [title, f"    {in_one_line(question.text)[:_SHOWN_CHARS]}"])
         word = typer.prompt("keep, mask or stop", default=question.usual).strip().lower()
         while word not in _WORDS:
             word = typer.prompt("Please say keep, mask or stop", default=question.usual).strip().lower()
