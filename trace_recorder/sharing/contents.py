@@ -140,8 +140,8 @@ def _add_figures(contents: SharedContents, trajectory: Trajectory) -> None:
     contents.tools.update(use.name for _, use in tool_uses_of(trajectory))
     seen: set[str] = set()
     for call in trajectory.llm_interactions:
-        contents.models.update({str(model) for model in (call.model, call.response.model) if model})
-        contents.tools.update({tool.name for tool in call.tools if tool.name} - contents.tools.keys())
+        contents.models.update(sorted({str(model) for model in (call.model, call.response.model) if model}))
+        contents.tools.update(sorted({tool.name for tool in call.tools if tool.name} - contents.tools.keys()))
         parts = [part for message in call.input_messages or () for part in parts_of(message)]
         for part in (*parts, *images_of(call.response)):
             if isinstance(part, Image) and part.address not in seen:
