@@ -113,16 +113,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if any(CONTENDERS[name].packages for name in names) and not PEERS_PYTHON.exists():
         sys.exit("the peers have an environment of their own: `make bench PEERS=1` creates it")
     comparisons = {}
+    print(*table.heading(), sep="\n", flush=True)
     with serving() as url, serving() as sink:
         for name in workloads:
             workload = WORKLOADS[name]
             if options.quick:
                 workload = dataclasses.replace(workload, calls=workload.quick, laps=1, rounds=1, counted=0)
-            comparisons[name] = workload, _measure(workload, names, options, (url, f"{sink}/sink"))
+            results = _measure(workload, names, options, (url, f"{sink}/sink"))
+            comparisons[name] = workload, results
+            print(*table.workload_lines(name, workload, results, names), sep="\n", flush=True)
+    print(*table.goal_lines(comparisons), sep="\n")
     versions = next((results.versions[BASE] for _, results in comparisons.values() if BASE in results.versions), {})
     said = ", ".join(f"{package} {version}" for package, version in versions.items())
     print(f"Python {platform.python_version()}, {said}, {platform.platform()}, {os.cpu_count()} processors")
-    print(*table.lines(comparisons, names), sep="\n")
     if options.json:
         options.json.write_text(
             json.dumps({name: dataclasses.asdict(one) for name, (_, one) in comparisons.items()}, indent=1)

@@ -30,14 +30,21 @@ COLUMNS = (
 """Two lines of heading, and the width of each column."""
 
 
-def lines(comparisons: AllResults, names: Sequence[str]) -> Iterator[str]:
-    """Return the lines of the table."""
+def heading() -> Iterator[str]:
+    """Return the two lines above the table."""
     yield _line([first for first, _, _ in COLUMNS])
     yield _line([second for _, second, _ in COLUMNS])
-    for name, (workload, results) in comparisons.items():
-        yield ""
-        yield f"{name}: {workload.says}; {_unrecorded(workload, results)}"
-        yield from (_contender(Comparison(name, workload, results)) for name in names if name not in workload.excludes)
+
+
+def workload_lines(name: str, workload: Conversation, results: Results, names: Sequence[str]) -> Iterator[str]:
+    """Return the lines of one workload."""
+    yield ""
+    yield f"{name}: {workload.says}; {_unrecorded(workload, results)}"
+    yield from (_contender(Comparison(name, workload, results)) for name in names if name not in workload.excludes)
+
+
+def goal_lines(comparisons: AllResults) -> Iterator[str]:
+    """Return the lines below the table."""
     yield ""
     yield "goals"
     for asked, said, met in goals(comparisons):
