@@ -543,6 +543,37 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
     error: Foreign[Maybe[ErrorJson]] = None
 
 
+# ── MCP servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
+    """A JSON-RPC message that went between a client and an MCP server: "sent" by the client, or "received" by it.
+
+    All messages of one connection have its `connection_id`. `server` is the name that the client's configuration gives
+    the server, and `transport` is "stdio", "sse" or "streamable_http", if they are known. `execution_id` is the tool
+    execution in which the message was sent. A message that is not JSON is stored as `text`.
+    """
+
+    kind = "mcp_message"
+    exactly_one_of = ("message", "text")
+    connection_id: Key[str]
+    direction: Literal["sent", "received"]
+    server: Maybe[Text] = None
+    transport: Maybe[str] = None
+    execution_id: Maybe[str] = None
+    message: Foreign[Payload] = ABSENT
+    text: Foreign[Maybe[str]] = None
+
+
+class MCPEndFact(Fact, frozen=True, kw_only=True, gc=False):
+    """The end of a connection to an MCP server. `ended_by` says what ended it, and `exit_code` is the server's."""
+
+    kind = "mcp_end"
+    connection_id: Key[str]
+    exit_code: Maybe[int] = None
+    ended_by: Foreign[Text]
+
+
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):
     """A record that cannot be read as a fact.
 
@@ -577,6 +608,7 @@ KINDS: Mapping[str, type[Fact]] = {
             FinalizeFact,
             SourceRecordFact,
         ),
+        *(MCPMessageFact, MCPEndFact),
     )
 }
 """The kinds of facts by their names. A record of any other kind is an `UnreadFact`."""

@@ -14,6 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
+from trace_recorder.capture.mcp_sessions import session_patch
 from trace_recorder.capture.method_seams import ImportHook, method_patch
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.sdk_clients import LIBRARIES
@@ -105,6 +106,7 @@ class ClientPatch:
         self._transports.install()
         self._binding = binding = Binding(target, None)
         method_patch.install(binding)
+        session_patch.install(binding)
         unseen_clients.watch("instrument")
 
     def remove(self) -> None:
@@ -112,6 +114,7 @@ class ClientPatch:
         self._binding = None
         self._transports.remove()
         method_patch.remove()
+        session_patch.remove()
         unseen_clients.unwatch("instrument")
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
+from trace_recorder.capture.mcp_sessions import SessionSlot, session_slots
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
@@ -155,7 +156,7 @@ def restore_transports(http_client: Any) -> None:
 
 
 Client = TypeVar("Client")
-Slot = TransportSlot | MakerSlot | MethodSlot
+Slot = TransportSlot | MakerSlot | MethodSlot | SessionSlot
 
 _made: WeakRegistry[Any] = WeakRegistry()
 """HTTP clients that `_make_http_client` made for the module `openai`.
@@ -175,7 +176,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and must be the name of a provider, such as 'vllm', or None.")
     prepare()
-    slots = _slots_in(client)
+    slots: list[Slot] = [*session_slots(client)] or _slots_in(client)
     _check_bindings(slots, client, target)
     fresh = Binding(target, provider, ref(client))
     for slot in slots:
@@ -188,13 +189,13 @@ def unwrap(client: Client) -> Client:
 
     Raises UnsupportedClientError if the object is not a client.
     """
-    methods = [*method_slots(client)]
+    sessions, methods = [*session_slots(client)], [*method_slots(client)]
     candidates = [*_candidates(client)]
     makers = [slot for candidate in candidates for slot in maker_slots(candidate)]
     http_clients = [*filter(library_of, candidates)]
-    if not (methods or makers or http_clients or isinstance(client, ModuleType)):
+    if not (sessions or methods or makers or http_clients or isinstance(client, ModuleType)):
         raise UnsupportedClientError(f"unwrap() finds no HTTP client in {_name(client)}, which was never wrapped.")
-    slots: list[MethodSlot | MakerSlot] = [*methods, *makers]
+    slots: list[Slot] = [*sessions, *methods, *makers]
     for slot in slots:
         slot.restore()
     for http_client in http_clients:

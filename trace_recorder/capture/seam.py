@@ -62,6 +62,9 @@ class Target(Protocol):
         Raises only if the recorder is strict.
         """
 
+    def run_of_tool(self) -> Run | None:
+        """Return the run of a tool that is called now, as `open_run` does for an LLM call."""
+
     def run_in_progress(self) -> Run | None:
         """Return the open run, or None. Never begin a run."""
 

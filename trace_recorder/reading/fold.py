@@ -47,6 +47,8 @@ from trace_recorder.facts import (
     LLMRequestFact,
     LLMResponseFact,
     LLMStreamFact,
+    MCPEndFact,
+    MCPMessageFact,
     RedactionFact,
     RemovalFact,
     RewardFact,
@@ -59,6 +61,7 @@ from trace_recorder.facts import (
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFact, CallFacts
 from trace_recorder.reading.interactions import Duplicates, interaction_of, unreadable_gaps
+from trace_recorder.reading.mcp_calls import MCPCalls
 from trace_recorder.reading.open_calls import AskedTools
 from trace_recorder.reading.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.reading.requests import MAX_READINGS, RequestReader
@@ -96,6 +99,7 @@ class Fold:
     """The records that were added and not read yet."""
     _calls: dict[str, CallFacts | PutAwayCall] = field(default_factory=dict)
     _tools: ToolExecutions = field(default_factory=ToolExecutions)
+    _mcp: MCPCalls = field(default_factory=MCPCalls)
     _steps: list[RecordedStep] = field(default_factory=list)
     _steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
     """The recorded steps that are `with` blocks, by their `step_id`."""
@@ -297,6 +301,17 @@ class Fold:
         """Read the call or the result of a tool."""
         self._tools.read_tool(record, fact, self._step_named_by(record, fact))
 
+    def _read_mcp_message(self, record: Record, fact: MCPMessageFact) -> None:
+        """Read a message between a client and an MCP server. A call of a tool is an execution of the tool."""
+        step = self._step_named_by(record, fact)
+        for tool, call in self._mcp.read(record, fact):
+            self._tools.read_server_call(record, tool, step, call)
+
+    def _read_mcp_end(self, record: Record, fact: MCPEndFact) -> None:
+        """Read the end of a connection to an MCP server. It ends the tools that the server has not answered."""
+        for tool, call in self._mcp.read_end(record, fact):
+            self._tools.read_server_call(record, tool, None, call)
+
     def _read_response(self, call: CallFacts, *, is_newest: bool = True) -> None:
         """Read the tool calls of a response, and find out whether it was recorded twice.
 
@@ -441,5 +456,7 @@ _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
     AgentStepFact: Fold._read_step,
     ToolCallFact: Fold._read_tool,
     ToolResultFact: Fold._read_tool,
+    MCPMessageFact: Fold._read_mcp_message,
+    MCPEndFact: Fold._read_mcp_end,
 }
 """The facts of calls, steps and tools, each with the method that reads them."""

@@ -5,7 +5,8 @@ Otherwise the tool belongs to one of the agent's calls for which no tool ran, an
 the tool's step are tried first, and calls of newer responses before calls of older ones. The first call with the same
 name and arguments is taken, or else the only call with the same name. If a tool fails, another execution may belong to
 the same call. The tools of a joined session file state the interaction of their call. `tool_executions.py` does not
-call `match` for them.
+call `match` for them. A tool that is known only by the messages of an MCP server (`mcp_calls.py`) needs the id, or the
+name and equal arguments.
 
 `match_results` finds the tool call that a tool result in a request answers. If the provider gives no ids, they are made
 up, and are unique only within one conversation. So a result belongs to the newest call with the same id, and calls of
@@ -91,12 +92,16 @@ class OpenCalls:
     def match(self, execution: ToolExecution) -> None:
         """Find the call that a tool runs for, and set it in `execution`. No later tool is matched to the same call."""
         call_id = execution.begun.call_id
-        if call_id is None:
+        by_id = None if call_id is None else self._find_by_id(execution, call_id)
+        if execution.is_at_server:
+            match = by_id or self._find_of_server(execution)
+        elif call_id is None:
             match = self._find_by_name(execution)
         else:
-            match = self._find_by_id(execution, call_id)
+            match = by_id
         if match is not None:
             response, key = match
+            execution.joined_by = "name" if by_id is None else "id"
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
@@ -143,6 +148,29 @@ class OpenCalls:
         if len(same_name) == 1:
             return same_name[0]
         return None
+
+    def _find_of_server(self, execution: ToolExecution) -> tuple[_Response, str] | None:
+        """Find the call of a tool at an MCP server: the newest with its name and equal arguments.
+
+        The messages of a server may name no agent. Then the call must be the only such call of all agents.
+        """
+        [at_server], begun = execution.mcp, execution.begun
+        agents: list[Hashable] = [agent_key(begun)]
+        if begun.agent is None and begun.agent_id is None:
+            agents = [*self._without_tool]
+        found = []
+        for agent in agents:
+            for response in reversed(self._without_tool.get(agent, {}).values()):
+                equal = (
+                    (response, key)
+                    for key, call in response.without_tool.items()
+                    if at_server.is_named(call.name) and call.arguments == execution.arguments
+                )
+                first = next(equal, None) if response.first_seq < execution.first_seq else None
+                if first is not None:
+                    found.append(first)
+                    break
+        return found[0] if len(found) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
         """Return the responses that have open calls, came before a tool, and belong to the tool's agent.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.facts import InStep, ToolCallFact, ToolResultFact
+from trace_recorder.reading.mcp_calls import ServerCall, says_the_same
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
@@ -41,6 +42,9 @@ class ToolExecution:
     - `attached_to`: the interaction in whose step the tool is: `requested_by`, or else the agent's last interaction
       before the tool
     - `has_sub_agent`: whether an agent was started in the tool
+    - `mcp`: the call of an MCP server that the execution is, or the calls that were made in it
+    - `is_at_server`: whether the execution is known only by the messages of an MCP server
+    - `joined_by`: how the model's call was found, "id" or "name"
     """
 
     identity: str
@@ -52,6 +56,9 @@ class ToolExecution:
     requested_call: ToolCall | None = None
     attached_to: str | None = None
     has_sub_agent: bool = False
+    mcp: list[ServerCall] = field(default_factory=list)
+    is_at_server: bool = False
+    joined_by: str | None = None
 
     @property
     def name(self) -> str:
@@ -87,7 +94,7 @@ class ToolExecution:
             sent = answer.result
             if sent is None:
                 sent = answer.error
-        if sent == ended.result:
+        if sent == ended.result or (self.is_at_server and says_the_same(ended.result, sent)):
             sent = None
         error = execution_id = None
         if ended.error:
@@ -105,6 +112,7 @@ class ToolExecution:
             execution_id=execution_id,
             timestamp=self.time,
             replayed=ended.replayed is True,
+            mcp=tuple(call.value(self.joined_by if self.is_at_server else "execution") for call in self.mcp),
         )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from trace_recorder.facts import ToolCallFact, ToolResultFact
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.exchange_facts import Request
+from trace_recorder.reading.mcp_calls import ServerCall
 from trace_recorder.reading.open_calls import AskedTools, OpenCalls
 from trace_recorder.reading.steps import RecordedStep, ToolExecution, agent_key
 from trace_recorder.reading.tool_steps import ToolStep, ToolSteps
@@ -103,14 +104,39 @@ class ToolExecutions:
 
     # ── tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact, step: RecordedStep | None) -> None:
+    def read_server_call(
+        self, record: Record, fact: ToolCallFact | ToolResultFact, step: RecordedStep | None, call: ServerCall
+    ) -> None:
+        """Read one fact of a call of an MCP server.
+
+        A call that was made in a running tool of the agent belongs to that tool. Any other call is an execution itself.
+        """
+        if isinstance(fact, ToolCallFact):
+            outer = self._running.get(call.made_in or "")
+            call.is_inside = outer is not None
+            if outer is not None:
+                outer.mcp.append(call)
+        if not call.is_inside:
+            self.read_tool(record, fact, step, call)
+
+    def read_tool(
+        self,
+        record: Record,
+        fact: ToolCallFact | ToolResultFact,
+        step: RecordedStep | None,
+        at_server: ServerCall | None = None,
+    ) -> None:
         """Read one fact of a tool execution, and find the tool call that the execution runs for.
 
-        `step` is the step of the `with` block in which the tool runs, or None.
+        `step` is the step of the `with` block in which the tool runs, or None. `at_server` is the call of an MCP server
+        that the execution is.
         """
         execution = self._running.get(fact.execution_id)
         if execution is None:
             execution = self._running[fact.execution_id] = self._started(record, fact, step)
+            if at_server is not None:
+                execution.is_at_server = True
+                execution.mcp.append(at_server)
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, execution.attached_to or self._latest_before(execution))

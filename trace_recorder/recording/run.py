@@ -84,7 +84,7 @@ class Run:
         self._names = GivenNames(redaction)
         self.call_names: dict[tuple[str, str | None], dict[str, Payload]] = {}
         """The provider and the model of captured calls, with the masked members that name them. `learn` empties it."""
-        self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool")}
+        self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool", "mcp")}
         self._exiting = False
         self._recreate_after = 0.0
         self.unfinished = UnfinishedWork()
@@ -277,8 +277,8 @@ class Run:
         """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""
         return self._names.mask(names)
 
-    def next_id(self, kind: Literal["llm", "step", "agent", "tool"] = "llm") -> str:
-        """Return a new id of an interaction, a step, an agent or a tool execution, unique in this run."""
+    def next_id(self, kind: Literal["llm", "step", "agent", "tool", "mcp"] = "llm") -> str:
+        """Return a new id of an interaction, a step, an agent, a tool or an MCP connection, unique in this run."""
         self.has_calls = self.has_calls or kind == "llm"
         return f"{kind}_{next(self._numbers[kind])}"
 

@@ -55,6 +55,30 @@ class ToolCall(Struct, frozen=True, gc=False):
     to_document = render
 
 
+class MCPCall(Struct, frozen=True, gc=False):
+    """A call of a tool at an MCP server, as the messages between client and server state it.
+
+    `connection_id` and `request_id` name the messages. `server` and `version` are the server's own name and version,
+    or else the name in the client's configuration. `tool` is the name at the server. `joined_by` says how the model's
+    call was found: by its "id" in the request, or by its "name" and equal arguments. If the tool ran inside a tool of
+    the agent, it is "execution". `is_error` and `structured_content` are the server's, `progress` counts the
+    notifications of progress, and `duration_seconds` is the time from the request to the answer.
+    """
+
+    connection_id: str
+    request_id: Unchecked[str | int]
+    tool: Unchecked[Always[str | None]] = None
+    server: Unchecked[Always[str | None]] = None
+    version: Unchecked[str | None] = None
+    joined_by: str | None = None
+    is_error: bool | None = None
+    structured_content: Payload = None
+    progress: Count = 0
+    duration_seconds: Seconds | None = None
+
+    to_document = render
+
+
 class ToolResult(Struct, frozen=True, gc=False):
     """The result of a tool.
 
@@ -62,7 +86,7 @@ class ToolResult(Struct, frozen=True, gc=False):
     to the model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is when it
     began, and `duration_seconds` is how long it took. If the tool started a sub-agent, `execution_id` equals the
     `parent_execution_id` of the sub-agent's calls. If `replayed` is True, a recording gave the result, and the tool did
-    not run.
+    not run. `mcp` has the calls of MCP servers that the tool consists of, or that it made.
     """
 
     call_id: str
@@ -75,6 +99,7 @@ class ToolResult(Struct, frozen=True, gc=False):
     execution_id: str | None = None
     timestamp: str | None = None
     replayed: bool = False
+    mcp: tuple[MCPCall, ...] = ()
     extra: Unchecked[dict[str, Payload]] = field(default_factory=dict)
     given: Given = None
 

@@ -1,0 +1,276 @@
+"""Reads the messages of MCP servers: which server a connection leads to, and the tool calls that went over it.
+
+A `tools/call` and its answer become the facts of a tool execution, `ToolCallFact` and `ToolResultFact`, which are
+matched to the model's calls as those of any other tool (`tool_executions.py`). All other messages are only counted, or
+passed over. The specification of the messages: https://modelcontextprotocol.io/specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trace_recorder.clocks import seconds_between
+from trace_recorder.facts import MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.values.json_text import NotJsonError, parse
+from trace_recorder.values.messages import MCPCall, Payload
+
+TOOL_USE_ID = "claudecode/toolUseId"
+"""The member of `_meta` in which Claude Code states the model's id of the call."""
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+"""The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
+
+
+@dataclass(slots=True)
+class ServerConnection:
+    """A connection to a server: the server's name and version, and its calls that have no answer yet."""
+
+    connection_id: str
+    server: str | None = None
+    version: str | None = None
+    open: dict[str, ServerCall] = field(default_factory=dict)
+    """The calls by their request ids, as JSON texts: 1 and "1" are two ids."""
+    initialize: Payload = None
+    """The id of the request that asks the server for its name."""
+
+    def learn(self, information: Payload) -> None:
+        """Take the name and the version that a server states of itself."""
+        if isinstance(information, Mapping):
+            self.server = _text(information.get("name")) or self.server
+            self.version = _text(information.get("version")) or self.version
+
+
+@dataclass(slots=True, eq=False)
+class ServerCall:
+    """A call of a tool at a server."""
+
+    connection: ServerConnection
+    request_id: Payload
+    tool: str | None
+    began: str
+    made_in: str | None = None
+    """The tool execution in which the client sent the request, if the recorder knew it."""
+    is_inside: bool = False
+    """Whether that execution was running, so that the call is a part of it."""
+    progress_token: Payload = None
+    progress: int = 0
+    ended: str | None = None
+    result: Payload = None
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the tool execution that the call is."""
+        return f"{self.connection.connection_id}/{_key(self.request_id)}"
+
+    def is_named(self, name: str) -> bool:
+        """Return whether a model's call of the tool `name` may be this call: `TOOL`, or `mcp__SERVER__TOOL`."""
+        if self.tool is None or name == self.tool:
+            return name == self.tool
+        return name.startswith("mcp__") and name.endswith(f"__{self.tool}")
+
+    def value(self, joined_by: str | None) -> MCPCall:
+        """Return the call as a value."""
+        is_error = structured = None
+        if isinstance(self.result, Mapping):
+            stated, structured = self.result.get("isError"), self.result.get("structuredContent")
+            is_error = stated if isinstance(stated, bool) else False
+        return MCPCall(
+            self.connection.connection_id,
+            self.request_id,
+            self.tool,
+            self.connection.server,
+            self.connection.version,
+            joined_by,
+            is_error,
+            structured,
+            self.progress,
+            seconds_between(self.began, self.ended),
+        )
+
+
+OfExecution = tuple[ToolCallFact | ToolResultFact, ServerCall]
+"""A fact of a tool execution, and the call that the execution is."""
+
+
+class MCPCalls:
+    """The connections of a run. Call the methods in the order of the records."""
+
+    def __init__(self) -> None:
+        self.connections: dict[str, ServerConnection] = {}
+
+    def read(self, record: Record, fact: MCPMessageFact) -> Iterator[OfExecution]:
+        """Read one message. Yield the fact of a tool execution if the message begins or ends one."""
+        connection = self._connection(fact.connection_id)
+        connection.server = connection.server or fact.server
+        if not isinstance(fact.message, Mapping):
+            return
+        if fact.direction == "sent":
+            yield from self._read_sent(record, fact, fact.message, connection)
+        else:
+            yield from self._read_received(record, fact.message, connection)
+
+    def read_end(self, record: Record, fact: MCPEndFact) -> list[OfExecution]:
+        """Read the end of a connection. Return the ends of the calls that the server has not answered."""
+        connection = self._connection(fact.connection_id)
+        unanswered, connection.open = [*connection.open.values()], {}
+        error = {"type": "", "message": f"the server did not answer: {fact.ended_by}"}
+        return [(_end_of(call, record, success=False, error=error), call) for call in unanswered]
+
+    def _connection(self, identity: str) -> ServerConnection:
+        return self.connections.setdefault(identity, ServerConnection(identity))
+
+    @staticmethod
+    def _read_sent(
+        record: Record, fact: MCPMessageFact, message: Mapping[str, Payload], connection: ServerConnection
+    ) -> Iterator[OfExecution]:
+        method, parameters = message.get("method"), _object(message.get("params"))
+        if method == "initialize":
+            connection.initialize = message.get("id")
+        if method == "notifications/cancelled":
+            key = _key(parameters.get("requestId"))
+            if key in connection.open:
+                cancelled = connection.open.pop(key)
+                yield _end_of(cancelled, record, success=None, ended_by="the client cancelled it"), cancelled
+        if method != "tools/call" or "id" not in message:
+            return
+        meta = _object(parameters.get("_meta"))
+        tool, token = _text(parameters.get("name")), meta.get("progressToken")
+        call = ServerCall(connection, message["id"], tool, record.time, fact.execution_id, progress_token=token)
+        connection.open[_key(call.request_id)] = call
+        members = {name: getattr(fact, name) for name in ("agent", "agent_id", "parent_agent_id", "step_id")}
+        asked = ToolCallFact(
+            **members,
+            step_number=fact.step_number,
+            execution_id=call.execution_id,
+            name=call.tool or "unnamed",
+            call_id=_text(meta.get(TOOL_USE_ID)),
+            arguments=parameters.get("arguments") or {},
+        )
+        yield asked, call
+
+    @staticmethod
+    def _read_received(
+        record: Record, message: Mapping[str, Payload], connection: ServerConnection
+    ) -> Iterator[OfExecution]:
+        if message.get("method") == "notifications/progress":
+            token = _object(message.get("params")).get("progressToken")
+            for call in connection.open.values():
+                call.progress += call.progress_token is not None and call.progress_token == token
+        if "method" in message or "id" not in message:
+            return
+        result = message.get("result")
+        if isinstance(result, Mapping):
+            connection.learn(_object(result.get("_meta")).get(_SERVER_INFO))
+            if message["id"] == connection.initialize:
+                connection.learn(result.get("serverInfo"))
+        key = _key(message["id"])
+        if key not in connection.open:
+            return
+        call = connection.open.pop(key)
+        call.result = result
+        if "error" in message:
+            stated = _object(message["error"])
+            error = {"type": f"MCP error {stated.get('code')}", "message": str(stated.get("message"))}
+            yield _end_of(call, record, success=False, error=error), call
+            return
+        content = content_of(result)
+        if _object(result).get("isError") is True:
+            error = {"type": "", "message": _joined(texts_of(result)) or "the tool failed"}
+            yield _end_of(call, record, success=False, result=content, error=error), call
+        else:
+            yield _end_of(call, record, success=True, result=content), call
+
+
+def _end_of(
+    call: ServerCall,
+    record: Record,
+    *,
+    success: bool | None,
+    result: Payload = None,
+    error: dict[str, Payload] | None = None,
+    ended_by: str | None = None,
+) -> ToolResultFact:
+    call.ended = record.time
+    return ToolResultFact(
+        execution_id=call.execution_id,
+        name=call.tool or "unnamed",
+        success=success,
+        duration_seconds=seconds_between(call.began, record.time),
+        ended_by=ended_by,
+        result=result,
+        error=error,
+    )
+
+
+# ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def content_of(result: Payload) -> Payload:
+    """Return what a `CallToolResult` says: a str if its content is one text, and otherwise the list of its blocks."""
+    content = _object(result).get("content")
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return result
+    if len(content) == 1 and (text := _text_of_block(content[0])) is not None:
+        return text
+    return content
+
+
+def texts_of(value: Payload) -> list[str]:
+    """Return the texts in a tool's result, as a server gave it or as a client passed it on to the model.
+
+    Clients pass on the blocks, their texts alone, or the JSON of either.
+    """
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        if "content" in value:
+            return texts_of(value["content"])
+        text = _text_of_block(value)
+        return [] if text is None else [text]
+    if isinstance(value, Sequence):
+        return [text for block in value for text in texts_of(block)]
+    return []
+
+
+def says_the_same(result: Payload, sent: Payload) -> bool:
+    """Return whether the model got the result of a server whole, in whatever form.
+
+    A result with other blocks than texts, such as images, is the same only if the blocks are.
+    """
+    if result == sent or (isinstance(sent, str) and _parsed(sent) in (result, {"content": result})):
+        return True
+    blocks = result if isinstance(result, list) else [result]
+    if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):
+        return False
+    said, texts = _joined(texts_of(result)), texts_of(sent)
+    return said in {_joined(texts), "".join(texts)} or (
+        isinstance(sent, str) and said == _joined(texts_of(_parsed(sent)))
+    )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return "\n".join(texts)
+
+
+def _parsed(text: str) -> Payload:
+    try:
+        return parse(text)
+    except NotJsonError:
+        return None
+
+
+def _text_of_block(block: Payload) -> str | None:
+    return _text(_object(block).get("text")) if _object(block).get("type") == "text" else None
+
+
+def _object(value: Payload) -> Mapping[str, Payload]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Payload) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _key(request_id: Payload) -> str:
+    return repr(request_id) if isinstance(request_id, str) else str(request_id)
