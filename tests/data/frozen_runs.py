@@ -209,6 +209,7 @@ def _tools_and_steps(step: Payload) -> Iterator[facts.Fact]:
         returned=3,
         error={"type": "OSError", "message": "no such file"},
     )
+    yield from _messages_of_a_server(step)
     call = {"call_id": "call_1", "name": "read", "arguments": {"path": "a.py"}}
     yield facts.AgentStepFact(
         **step,
@@ -223,6 +224,28 @@ def _tools_and_steps(step: Payload) -> Iterator[facts.Fact]:
         error=None,
         redacted=1,
     )
+
+
+def _messages_of_a_server(step: Payload) -> Iterator[facts.Fact]:
+    """Yield a call of an MCP server with its answer, a line that is no message, and a call that the server's end cut."""
+    connection = {"connection_id": "mcp_1", "server": "files", "transport": "stdio"}
+    meta = {"progressToken": 7, "claudecode/toolUseId": "call_2"}
+    asked = {"name": "read", "arguments": {"path": "b.py"}, "_meta": meta}
+    sent = {**step, **connection, "direction": "sent", "execution_id": "tool_9"}
+    yield facts.MCPMessageFact(**sent, message=_message(id=7, method="tools/call", params=asked), redacted=1)
+    progress = {"progressToken": 7, "progress": 1}
+    received = {**connection, "direction": "received"}
+    yield facts.MCPMessageFact(**received, message=_message(method="notifications/progress", params=progress))
+    result = {"content": [{"type": "text", "text": "1"}], "structuredContent": {"lines": 1}, "isError": False}
+    yield facts.MCPMessageFact(**received, message=_message(id=7, result=result))
+    yield facts.MCPMessageFact(**received, text="Listening …")
+    again = _message(id="8", method="tools/call", params={"name": "read", "arguments": {}})
+    yield facts.MCPMessageFact(connection_id="mcp_1", direction="sent", message=again)
+    yield facts.MCPEndFact(connection_id="mcp_1", exit_code=-9, ended_by="the server closed it")
+
+
+def _message(**members: Payload) -> Payload:
+    return {"jsonrpc": "2.0", **members}
 
 
 RUNS: dict[str, Callable[[Path], object]] = {
