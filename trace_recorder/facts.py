@@ -547,11 +547,11 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
 
 
 class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
-    """A JSON-RPC message that went between a client and an MCP server: "sent" by the client, or "received" by it.
+    """A JSON-RPC message between a client and an MCP server: its `direction` is "sent" by the client, or "received".
 
     All messages of one connection have its `connection_id`. `server` is the name that the client's configuration gives
     the server, and `transport` is "stdio", "sse" or "streamable_http", if they are known. `execution_id` is the tool
-    execution in which the message was sent. A message that is not JSON is stored as `text`.
+    execution in which the message was sent. `message` is the JSON. What is not JSON is stored as `text`.
     """
 
     kind = "mcp_message"
@@ -566,7 +566,10 @@ class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
 
 
 class MCPEndFact(Fact, frozen=True, kw_only=True, gc=False):
-    """The end of a connection to an MCP server. `ended_by` says what ended it, and `exit_code` is the server's."""
+    """The end of a connection to an MCP server, with its `connection_id`.
+
+    `ended_by` says what ended it, and `exit_code` is the server's, if it is known.
+    """
 
     kind = "mcp_end"
     connection_id: Key[str]

@@ -227,7 +227,7 @@ def _tools_and_steps(step: Payload) -> Iterator[facts.Fact]:
 
 
 def _messages_of_a_server(step: Payload) -> Iterator[facts.Fact]:
-    """Yield a call of an MCP server with its answer, a line that is no message, and a call that the server's end cut."""
+    """Yield a call of an MCP server with its answer, a line that is no message, and a call without an answer."""
     connection = {"connection_id": "mcp_1", "server": "files", "transport": "stdio"}
     meta = {"progressToken": 7, "claudecode/toolUseId": "call_2"}
     asked = {"name": "read", "arguments": {"path": "b.py"}, "_meta": meta}

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from tests.capture.mcp_calls import record_dying_server
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
 from trace_recorder import TrajectoryRecorder, load, redact, validate
@@ -38,7 +39,15 @@ def redacted(directory: Path) -> Path:
     return path
 
 
-RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later, redacted]
+def with_a_server(directory: Path) -> Path:
+    """Record the messages of a session with an MCP server that dies."""
+    path = directory / "with_a_server.json"
+    with TrajectoryRecorder(path) as recorder:
+        record_dying_server(recorder)
+    return path
+
+
+RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later, redacted, with_a_server]
 
 
 def shipped(name: str) -> Draft202012Validator:

@@ -174,9 +174,9 @@ class MCPCalls:
             error = {"type": f"MCP error {stated.get('code')}", "message": str(stated.get("message"))}
             yield _end_of(call, record, success=False, error=error), call
             return
-        content = content_of(result)
+        content = content_of_result(result)
         if _object(result).get("isError") is True:
-            error = {"type": "", "message": _joined(texts_of(result)) or "the tool failed"}
+            error = {"type": "", "message": _joined(result_texts(result)) or "the tool failed"}
             yield _end_of(call, record, success=False, result=content, error=error), call
         else:
             yield _end_of(call, record, success=True, result=content), call
@@ -206,7 +206,7 @@ def _end_of(
 # ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def content_of(result: Payload) -> Payload:
+def content_of_result(result: Payload) -> Payload:
     """Return what a `CallToolResult` says: a str if its content is one text, and otherwise the list of its blocks."""
     content = _object(result).get("content")
     if not isinstance(content, Sequence) or isinstance(content, str):
@@ -216,7 +216,7 @@ def content_of(result: Payload) -> Payload:
     return content
 
 
-def texts_of(value: Payload) -> list[str]:
+def result_texts(value: Payload) -> list[str]:
     """Return the texts in a tool's result, as a server gave it or as a client passed it on to the model.
 
     Clients pass on the blocks, their texts alone, or the JSON of either.
@@ -225,11 +225,11 @@ def texts_of(value: Payload) -> list[str]:
         return [value]
     if isinstance(value, Mapping):
         if "content" in value:
-            return texts_of(value["content"])
+            return result_texts(value["content"])
         text = _text_of_block(value)
         return [] if text is None else [text]
     if isinstance(value, Sequence):
-        return [text for block in value for text in texts_of(block)]
+        return [text for block in value for text in result_texts(block)]
     return []
 
 
@@ -243,9 +243,9 @@ def says_the_same(result: Payload, sent: Payload) -> bool:
     blocks = result if isinstance(result, list) else [result]
     if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):
         return False
-    said, texts = _joined(texts_of(result)), texts_of(sent)
+    said, texts = _joined(result_texts(result)), result_texts(sent)
     return said in {_joined(texts), "".join(texts)} or (
-        isinstance(sent, str) and said == _joined(texts_of(_parsed(sent)))
+        isinstance(sent, str) and said == _joined(result_texts(_parsed(sent)))
     )
 
 

@@ -158,7 +158,7 @@ class OpenCalls:
         agents: list[Hashable] = [agent_key(begun)]
         if begun.agent is None and begun.agent_id is None:
             agents = [*self._without_tool]
-        found = []
+        newest_equal = []
         for agent in agents:
             for response in reversed(self._without_tool.get(agent, {}).values()):
                 equal = (
@@ -168,9 +168,9 @@ class OpenCalls:
                 )
                 first = next(equal, None) if response.first_seq < execution.first_seq else None
                 if first is not None:
-                    found.append(first)
+                    newest_equal.append(first)
                     break
-        return found[0] if len(found) == 1 else None
+        return newest_equal[0] if len(newest_equal) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
         """Return the responses that have open calls, came before a tool, and belong to the tool's agent.

@@ -15,7 +15,7 @@ from trace_recorder.facts import InStep, ToolCallFact, ToolResultFact
 from trace_recorder.reading.mcp_calls import ServerCall, says_the_same
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import MCPCall, Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep
 
@@ -112,8 +112,15 @@ class ToolExecution:
             execution_id=execution_id,
             timestamp=self.time,
             replayed=ended.replayed is True,
-            mcp=tuple(call.value(self.joined_by if self.is_at_server else "execution") for call in self.mcp),
+            mcp=self._server_calls(),
         )
+
+    def _server_calls(self) -> tuple[MCPCall, ...]:
+        """Return the calls of MCP servers as values."""
+        if not self.mcp:
+            return ()
+        joined_by = self.joined_by if self.is_at_server else "execution"
+        return tuple(call.value(joined_by) for call in self.mcp)
 
 
 def _error_text(error: Mapping[str, Payload]) -> str:
