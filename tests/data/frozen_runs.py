@@ -241,7 +241,7 @@ def _messages_of_a_server(step: Payload) -> Iterator[facts.Fact]:
     yield facts.MCPMessageFact(**received, text="Listening …")
     again = _message(id="8", method="tools/call", params={"name": "read", "arguments": {}})
     yield facts.MCPMessageFact(connection_id="mcp_1", direction="sent", message=again)
-    yield facts.MCPEndFact(connection_id="mcp_1", exit_code=-9, ended_by="the server closed it")
+    yield facts.MCPEndFact(connection_id="mcp_1", exit_code=-9, ended_by="the server closed it", redacted=1)
 
 
 def _message(**members: Payload) -> Payload:
