@@ -15,6 +15,9 @@ from trace_recorder.signal_handlers import ours
 
 PROXY_VARIABLE = "TRACE_RECORDER_PROXY"
 """The environment variable with the address of `trace-recorder proxy`, for programs that send their calls there."""
+TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_HEADER = "x-trace-recorder-token"  # noqa: S105 - the name of a header
+"""The header in which a client that is not on this machine proves that it may use the proxy."""
 RECORDED_HEADER = "x-trace-recorder-run"
 """The header by which a recorded request asks the proxy not to record it again.
 

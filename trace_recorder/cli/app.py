@@ -104,6 +104,7 @@ GROUPS = {
     "Record and replay": {
         "run": "run:run",
         "proxy": "proxy:proxy",
+        "mcp-tap": "mcp_tap:mcp_tap",
         "replay": "replay:replay",
         "fork": "replay:fork",
         "serve": "replay:serve",
@@ -147,7 +148,7 @@ FAILURE_CODES = {"check": 2, "diff": 2, "find": 2, "grep": 2}
 
 The exit code 1 of these commands is an answer, such as "no match".
 """
-_RUN_PROGRAMS = {"run", "proxy"}
+_RUN_PROGRAMS = {"run", "proxy", "mcp-tap"}
 """Commands that run a program.
 
 The first word that is neither an option nor an option's value begins the program's command line, with or without `--`.

@@ -16,7 +16,7 @@ import typer
 
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
-from trace_recorder.capture.proxy_header import PROXY_VARIABLE
+from trace_recorder.capture.proxy_header import PROXY_VARIABLE, TOKEN_VARIABLE
 from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.run import (
@@ -38,8 +38,6 @@ from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
 from trace_recorder.recording.process import SESSION_VARIABLE, session_of_environment
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path
-
-TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a variable
 
 _CODEX = ("codex",)
 """The program whose options are printed if the command runs no program. No variable directs it to the proxy."""

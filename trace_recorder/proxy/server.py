@@ -30,11 +30,13 @@ import httpx
 import uvicorn
 
 from trace_recorder.attach.current import async_http_client
-from trace_recorder.capture.proxy_header import RECORDED_HEADER
+from trace_recorder.capture.proxy_header import RECORDED_HEADER, TOKEN_HEADER
 from trace_recorder.dialects.endpoints import is_stream_type, recognise
 from trace_recorder.loopback import HOST, why_refused
+from trace_recorder.proxy.server_messages import ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream, address_of
+from trace_recorder.recording.mcp_messages import MESSAGES_PATH
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
@@ -44,8 +46,6 @@ Send = Callable[[AsgiEvent], Awaitable[None]]
 Forwarding = Coroutine[Any, Any, int]
 """A coroutine that sends a request, passes the answer to the client, and returns the HTTP status of the answer."""
 
-TOKEN_HEADER = "x-trace-recorder-token"  # noqa: S105 - the name of a header
-"""The header in which a client that is not on this machine proves that it may use the proxy."""
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade".split()
@@ -83,6 +83,7 @@ class Proxy:
     ) -> None:
         self._upstreams = upstreams
         self._sessions = sessions
+        self._messages = ServerMessages(sessions)
         self._port = port
         self._token = token
 
@@ -125,6 +126,9 @@ class Proxy:
         if refused is not None:
             await _send_error(send, 403, refused)
             return
+        if incoming.path == MESSAGES_PATH:
+            await self._take_message(incoming, send)
+            return
         if (incoming.header("upgrade") or "").lower() == "websocket":
             # Codex falls back to HTTP at once if it gets this status, and tries again if it gets any other.
             await _send_error(send, _UPGRADE_REQUIRED, "this proxy does not record websockets, and refuses them.")
@@ -141,6 +145,14 @@ class Proxy:
             await self._forward(incoming, route, send)
         except ClientGoneError:
             return
+
+    async def _take_message(self, incoming: _Incoming, send: Send) -> None:
+        """Record a message between the program and an MCP server, which `trace-recorder mcp-tap` has seen."""
+        body = b"".join([chunk async for chunk in incoming.body()])
+        if await self._messages.take(body):
+            await _send_json(send, 200, {})
+        else:
+            await _send_error(send, 503, "the message was not recorded.")
 
     def _why_refused(self, incoming: _Incoming) -> str | None:
         if self._token is None:
@@ -288,7 +300,11 @@ async def _send_body(response: httpx.Response, send: Send) -> None:
 
 async def _send_error(send: Send, status: int, message: str) -> None:
     """Answer with an error that the proxy itself reports."""
-    body = json.dumps({"error": {"type": "trace_recorder_proxy", "message": message}}).encode()
+    await _send_json(send, status, {"error": {"type": "trace_recorder_proxy", "message": message}})
+
+
+async def _send_json(send: Send, status: int, value: Any) -> None:
+    body = json.dumps(value).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     headers.append((b"x-trace-recorder", __version__.encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -40,6 +40,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join_session_file
 from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
 from trace_recorder.recording.manual_records import MAX_SESSION_CHARACTERS
+from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Message
@@ -238,6 +239,11 @@ class Sessions:
             return session, session.context_for(request)
         self.has_failed = True
         return None
+
+    def newest_run(self) -> Run | None:
+        """Return the run of the session whose request came last, or None if no session is open."""
+        newest = max(self._open.values(), key=lambda session: session.last_used, default=None)
+        return None if newest is None else newest.recorder._lifecycle.run_in_progress()
 
     def note_own_run(self, quoted_path: str) -> None:
         """Note that a program itself records a request, in a document."""

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,19 +110,29 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
 
 
-def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
+def run_process(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    attend: Callable[[subprocess.Popen[bytes]], object] | None = None,
+) -> tuple[int, int]:
     """Run a command to its end, and forward signals to it.
 
-    Return its process id and its exit code. Raises CommandError if the command cannot be started.
+    Return its process id and its exit code. If `attend` is given, the command's standard input and output are pipes,
+    and `attend` is called when the command runs. Raises CommandError if the command cannot be started.
     """
+    pipe = None if attend is None else subprocess.PIPE
     with _forwarding_signals() as forwarder:
         try:
-            process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - the user's own command
+            process = subprocess.Popen(  # noqa: S603 - the user's own command
+                command, bufsize=0, env=environment, stdin=pipe, stdout=pipe, close_fds=False
+            )
         except ours(FileNotFoundError):
             raise CommandError(f"command not found: {command[0]}", 127) from None
         except ours(OSError) as error:
             raise CommandError(f"{command[0]} cannot be run: {error.strerror}", 126) from None
         forwarder.to(process)
+        if attend is not None:
+            attend(process)
         return process.pid, process.wait()
 
 

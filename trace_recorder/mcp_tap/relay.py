@@ -1,0 +1,98 @@
+"""Runs a server between pipes: each byte passes in both directions, and each whole line is shown to an observer.
+
+A line is observed before its last byte is passed on, so that a message is on file before the other side can answer it.
+A long line passes first, because to write it takes long. When the client closes the server's input, so does the relay.
+When the server closes its output, the relay closes its own. It ends as the server ended.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+from trace_recorder.attach.subprocess.supervisor import CommandError, run_process
+from trace_recorder.background_work import start_thread
+from trace_recorder.signal_handlers import suppress
+
+Direction = Literal["sent", "received"]
+Observer = Callable[[Direction, bytes], None]
+"""A function that is called with each line, without the newline. It must not raise."""
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line passes, and is observed as its first bytes."""
+LONG_LINE_BYTES = 1024 * 1024
+"""A line of more bytes passes before it is observed."""
+_CHUNK = 64 * 1024
+
+
+class Lines:
+    """Collects the lines of one direction from chunks of any size."""
+
+    def __init__(self, direction: Direction, observe: Observer) -> None:
+        self._direction: Direction = direction
+        self._observe = observe
+        self._begun = bytearray()
+
+    def is_long(self) -> bool:
+        """Whether the line that has begun is long already."""
+        return len(self._begun) > LONG_LINE_BYTES
+
+    def add(self, chunk: bytes) -> None:
+        """Take a chunk, and observe the lines that end in it."""
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            self._keep(part)
+            self.end()
+        self._keep(rest)
+
+    def end(self) -> None:
+        """Observe the line that has begun, because it has ended."""
+        line, self._begun = bytes(self._begun), bytearray()
+        if line.strip():
+            self._observe(self._direction, line)
+
+    def _keep(self, part: bytes) -> None:
+        self._begun += part[: MAX_LINE_BYTES - len(self._begun)]
+
+
+def relay(command: Sequence[str], environment: Mapping[str, str], observe: Observer) -> int:
+    """Run a server between our standard input and output, until it ends.
+
+    Return its exit code, or -n if signal n ended it. Its standard error is ours. Raises CommandError if the server
+    cannot be started.
+    """
+
+    def attend(process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise CommandError("the server has no pipes", 126)
+        to_server, from_server = process.stdin.fileno(), process.stdout.fileno()
+        start_thread(partial(_pass, sys.stdin.fileno(), to_server, Lines("sent", observe)), "trace-recorder-tap")
+        _pass(from_server, sys.stdout.fileno(), Lines("received", observe))
+
+    return run_process(command, environment, attend)[1]
+
+
+def _pass(source: int, target: int, lines: Lines) -> None:
+    """Pass bytes on until one of the sides closes its end. Then close both ends, as the missing relay would."""
+    with suppress(OSError):  # the other side has closed its end
+        while chunk := os.read(source, _CHUNK):
+            if lines.is_long():
+                _write(target, chunk)
+                lines.add(chunk)
+            else:
+                lines.add(chunk)
+                _write(target, chunk)
+    lines.end()
+    for end in (target, source):
+        with suppress(OSError):
+            os.close(end)
+
+
+def _write(target: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(target, view) :]
