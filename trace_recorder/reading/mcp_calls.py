@@ -7,6 +7,7 @@ passed over. The specification of the messages: https://modelcontextprotocol.io/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ from trace_recorder.values.messages import MCPCall, Payload
 
 TOOL_USE_ID = "claudecode/toolUseId"
 """The member of `_meta` in which Claude Code states the model's id of the call."""
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+"""The characters in whose place clients write an underscore, because the names of tools may not have them."""
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
 
@@ -27,7 +30,9 @@ class ServerConnection:
     """A connection to a server: the server's name and version, and its calls that have no answer yet."""
 
     connection_id: str
-    server: str | None = None
+    configured: str | None = None
+    """The name that the client's configuration gives the server."""
+    own_name: str | None = None
     version: str | None = None
     open: dict[str, ServerCall] = field(default_factory=dict)
     """The calls by their request ids, as JSON texts: 1 and "1" are two ids."""
@@ -37,7 +42,7 @@ class ServerConnection:
     def learn(self, information: Payload) -> None:
         """Take the name and the version that a server states of itself."""
         if isinstance(information, Mapping):
-            self.server = _text(information.get("name")) or self.server
+            self.own_name = _text(information.get("name")) or self.own_name
             self.version = _text(information.get("version")) or self.version
 
 
@@ -67,7 +72,10 @@ class ServerCall:
         """Return whether a model's call of the tool `name` may be this call: `TOOL`, or `mcp__SERVER__TOOL`."""
         if self.tool is None or name == self.tool:
             return name == self.tool
-        return name.startswith("mcp__") and name.endswith(f"__{self.tool}")
+        configured = self.connection.configured
+        if configured is None:
+            return name.startswith("mcp__") and name.endswith(f"__{self.tool}")
+        return _NOT_IN_NAMES.sub("_", name) == _NOT_IN_NAMES.sub("_", f"mcp__{configured}__{self.tool}")
 
     def value(self, joined_by: str | None) -> MCPCall:
         """Return the call as a value."""
@@ -79,7 +87,7 @@ class ServerCall:
             self.connection.connection_id,
             self.request_id,
             self.tool,
-            self.connection.server,
+            self.connection.configured or self.connection.own_name,
             self.connection.version,
             joined_by,
             is_error,
@@ -102,7 +110,7 @@ class MCPCalls:
     def read(self, record: Record, fact: MCPMessageFact) -> Iterator[OfExecution]:
         """Read one message. Yield the fact of a tool execution if the message begins or ends one."""
         connection = self._connection(fact.connection_id)
-        connection.server = connection.server or fact.server
+        connection.configured = fact.server or connection.configured
         if not isinstance(fact.message, Mapping):
             return
         if fact.direction == "sent":

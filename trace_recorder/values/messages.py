@@ -58,8 +58,8 @@ class ToolCall(Struct, frozen=True, gc=False):
 class MCPCall(Struct, frozen=True, gc=False):
     """A call of a tool at an MCP server, as the messages between client and server state it.
 
-    `connection_id` and `request_id` name the messages. `server` and `version` are the server's own name and version,
-    or else the name in the client's configuration. `tool` is the name at the server. `joined_by` says how the model's
+    `connection_id` and `request_id` name the messages. `server` is the name in the client's configuration, or else the
+    server's own, and `version` is the server's. `tool` is the name at the server. `joined_by` says how the model's
     call was found: by its "id" in the request, or by its "name" and equal arguments. If the tool ran inside a tool of
     the agent, it is "execution". `is_error` and `structured_content` are the server's, `progress` counts the
     notifications of progress, and `duration_seconds` is the time from the request to the answer.

@@ -1,0 +1,186 @@
+"""`trace-recorder mcp-tap` passes every byte, ends as its server ends, and records the messages."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.capture.mcp_calls import KEY, SERVER
+from tests.chat_calls import said
+from tests.provider import Answer, Server
+from tests.proxy.running import PATH, proxying
+from trace_recorder import load_all
+from trace_recorder.capture.proxy_header import PROXY_VARIABLE
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+
+SUMS = [sys.executable, "-I", "-S", str(SERVER)]
+TAP = [sys.executable, "-m", "trace_recorder", "mcp-tap", "--name", "sums", "--"]
+ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line)"
+
+
+def ran(
+    server: Sequence[str], directory: Path, given: bytes, *, tapped: bool = True, variables: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a server to its end."""
+    arguments = [*(TAP if tapped else ()), *server]
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        arguments, cwd=directory, env=environment, input=given, capture_output=True, timeout=300, check=False
+    )
+
+
+def lines(*messages: Payload) -> bytes:
+    """Return messages as they go over the pipe."""
+    return b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
+
+
+def asking(identity: object, tool: str, meta: Payload = None, **arguments: Payload) -> Payload:
+    """Return the call of a tool."""
+    params = {"name": tool, "arguments": arguments, **({"_meta": meta} if meta else {})}
+    return {"id": identity, "method": "tools/call", "params": params}
+
+
+HELLO = {"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+
+
+def only_run(directory: Path) -> Trajectory:
+    """Return the only run in a directory."""
+    [run] = load_all(directory / "trajectories")
+    return run
+
+
+def test_all_bytes_pass(tmp_path: Path) -> None:
+    """Lines of any bytes and any length pass in both directions, the last one without a newline too."""
+    source = random.Random(7)
+    given = b"\n".join(
+        [b"", b"\r", source.randbytes(5000), b"x" * 3_000_000, b"\xff\x00", b'{"jsonrpc":"2.0"}', b"end"]
+    )
+
+    plain = ran([sys.executable, "-c", ECHO], tmp_path, given, tapped=False)
+    tapped = ran([sys.executable, "-c", ECHO], tmp_path, given)
+
+    assert (tapped.stdout, tapped.stderr, tapped.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+    assert tapped.stdout == given
+
+
+ENDS = {
+    "its input ends": "import sys; sys.stdin.read()",
+    "exit 3": "import sys; print('no', file=sys.stderr); sys.exit(3)",
+    "signal 9": "import os; os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_tap_ends_as_its_server(end: str, tmp_path: Path) -> None:
+    """The exit code, the signal and the standard error are those of the server."""
+    server = [sys.executable, "-c", ENDS[end]]
+
+    plain, tapped = ran(server, tmp_path, b"", tapped=False), ran(server, tmp_path, b"")
+
+    assert (tapped.returncode, tapped.stderr) == (plain.returncode, plain.stderr)
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    """The exit code is that of a shell, and a sentence says why."""
+    tapped = ran(["no-such-server"], tmp_path, b"")
+
+    assert (tapped.returncode, tapped.stderr) == (127, b"trace-recorder: mcp-tap: command not found: no-such-server\n")
+
+
+def test_the_messages_are_a_run(tmp_path: Path) -> None:
+    """Calls of tools are executions, the last of which the dead server did not answer. Secrets are masked."""
+    given = lines(HELLO, asking(1, "add", a=1, b=2), asking(2, "secret", token=KEY), asking("x", "die"))
+
+    tapped = ran(SUMS, tmp_path, given, variables={"SERVER_KEY": KEY})
+
+    assert tapped.returncode == 3
+    run = only_run(tmp_path)
+    [step] = run.agent_steps
+    added, secret, died = step.tool_results
+    [call] = added.mcp
+    assert (added.result, call.server, call.version, call.tool) == ("3", "sums", "1.2", "add")
+    assert secret.result == "the key is [REDACTED:openai-key]"
+    assert died.error == "the server did not answer: the server ended with exit code 3"
+    assert KEY not in "".join(path.read_text("utf-8") for path in (tmp_path / "trajectories").iterdir())
+
+
+def test_a_signal_reaches_the_server(tmp_path: Path) -> None:
+    """SIGTERM ends the server, and the tap as the server."""
+    with subprocess.Popen([*TAP, *SUMS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
+        assert tap.stdin is not None
+        assert tap.stdout is not None
+        tap.stdin.write(lines(HELLO))
+        tap.stdin.flush()
+        tap.stdout.readline()
+        tap.terminate()
+        assert tap.wait(60) == -signal.SIGTERM
+
+    assert "SIGTERM" not in str(only_run(tmp_path).gaps)
+
+
+def test_a_killed_tap_has_what_passed(tmp_path: Path) -> None:
+    """What the client has received is on file after `kill -9`, and the server's input has ended."""
+    with subprocess.Popen([*TAP, *SUMS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
+        assert tap.stdin is not None
+        assert tap.stdout is not None
+        tap.stdin.write(lines(HELLO, asking(1, "add", a=1, b=2)))
+        tap.stdin.flush()
+        for _ in range(2):
+            tap.stdout.readline()
+        tap.kill()
+        assert tap.stdout.read() == b""  # the server has closed its output
+
+    [result] = only_run(tmp_path).agent_steps[0].tool_results
+    assert result.result == "3"
+
+
+def test_the_messages_are_in_the_run_of_the_proxy(server: Server, tmp_path: Path) -> None:
+    """Messages before the first call wait for it. Each call is joined to the model's call that it names."""
+    calls = tuple((f"toolu_{number}", "mcp__sums__add", f'{{"a": {number}, "b": 0}}') for number in (1, 2))
+    server.answers = [Answer([said(None, calls=calls).body])]
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        variables = {PROXY_VARIABLE: proxy.url}
+        with subprocess.Popen(
+            [*TAP, *SUMS],
+            cwd=tmp_path,
+            env={**os.environ, **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as tap:
+            assert tap.stdin is not None
+            assert tap.stdout is not None
+            tap.stdin.write(lines(HELLO))
+            tap.stdin.flush()
+            tap.stdout.readline()
+            httpx.post(proxy.url + PATH, json={"messages": [{"role": "user", "content": "add"}]})
+            tap.stdin.write(
+                lines(
+                    asking(1, "add", {"claudecode/toolUseId": "toolu_2"}, a=2, b=0),
+                    asking(2, "add", {"claudecode/toolUseId": "toolu_1"}, a=1, b=0),
+                )
+            )
+            tap.stdin.close()
+            assert tap.stdout.read().count(b"\n") == 2
+
+    [run] = proxy.runs()
+    joined = {result.call_id: (result.result, result.mcp[0].joined_by) for result in run.agent_steps[0].tool_results}
+    assert joined == {"toolu_1": ("1", "id"), "toolu_2": ("2", "id")}
+    assert not (tmp_path / "trajectories").exists()
+
+
+def test_without_its_proxy_a_tap_has_a_run_of_its_own(tmp_path: Path) -> None:
+    """A proxy that cannot be reached costs no message."""
+    ran(SUMS, tmp_path, lines(HELLO, asking(1, "add", a=1, b=2)), variables={PROXY_VARIABLE: "http://127.0.0.1:9"})
+
+    [result] = only_run(tmp_path).agent_steps[0].tool_results
+    assert result.result == "3"
