@@ -33,7 +33,12 @@ class RunningProxy:
 
 @contextmanager
 def proxying(
-    directory: Path, addresses: Mapping[str, str | Upstream], *, token: str | None = None, **options: Any
+    directory: Path,
+    addresses: Mapping[str, str | Upstream],
+    *,
+    token: str | None = None,
+    mcp_servers: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> Iterator[RunningProxy]:
     """Run a proxy for these upstreams, given by name, and end its runs after the block."""
     sessions = Sessions(directory, **options)
@@ -43,6 +48,7 @@ def proxying(
         name: address if isinstance(address, Upstream) else Upstream(name, address, {})
         for name, address in addresses.items()
     }
-    with serving(Proxy(upstreams, sessions, port=port, token=token), listener):
+    application = Proxy(upstreams, sessions, port=port, token=token, mcp_servers=mcp_servers or {})
+    with serving(application, listener):
         yield RunningProxy(f"http://127.0.0.1:{port}", sessions)
     sessions.end()

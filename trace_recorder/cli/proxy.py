@@ -6,7 +6,7 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_urlsafe
@@ -35,7 +35,7 @@ from trace_recorder.loopback import HOST, LOOPBACK_NAMES
 from trace_recorder.proxy.programs.known import DirectedCommand, directed
 from trace_recorder.proxy.programs.launch import Direction
 from trace_recorder.proxy.sessions import Sessions
-from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
+from trace_recorder.proxy.upstreams import Upstream, UpstreamError, named_address, upstreams
 from trace_recorder.recording.process import SESSION_VARIABLE, session_of_environment
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path
 
@@ -59,6 +59,14 @@ Upstreams = Annotated[
         "--upstream",
         metavar="NAME=URL",
         help="Add a provider's address, or replace the address of that name. May be repeated.",
+    ),
+]
+Servers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp",
+        metavar="NAME=URL",
+        help="Record an MCP server over streamable HTTP. Its address for the client is /mcp/NAME. May be repeated.",
     ),
 ]
 SessionHeader = Annotated[
@@ -88,6 +96,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     port: Port = 0,
     host: Host = HOST,
     upstream: Upstreams = None,
+    mcp: Servers = None,
     session_header: SessionHeader = None,
     idle: Idle = None,
     join: Join = False,
@@ -108,7 +117,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
     directed_command = directed(command or _CODEX, os.environ, Path.cwd())
-    targets = _upstreams(directed_command.direction, upstream or ())
+    targets, servers = _upstreams(directed_command.direction, upstream or ()), _servers(mcp or ())
     listener = _listening(host, port)
     target_directory = directory or default_directory()
     sessions = Sessions(
@@ -124,7 +133,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     token = None
     if host not in LOOPBACK_NAMES:
         token = os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
-    application = Proxy(targets, sessions, port=bound_port, token=token)
+    application = Proxy(targets, sessions, port=bound_port, token=token, mcp_servers=servers)
     with serving(application, listener):
         url = f"http://{host}:{bound_port}"
         if ":" in host:  # an address of IPv6
@@ -138,7 +147,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
                 variables[TOKEN_VARIABLE] = token
             code = _run(directed_command, variables, url)
         else:
-            _serve(directed_command, targets, url, token)
+            _serve(directed_command, targets, servers, url, token)
     sessions.end(code)
     if not quiet:
         report_lines(_summary(sessions))
@@ -148,6 +157,13 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
 def _upstreams(direction: Direction, options: Sequence[str]) -> dict[str, Upstream]:
     try:
         return upstreams(direction.environment, options, direction.upstreams)
+    except UpstreamError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _servers(options: Sequence[str]) -> dict[str, str]:
+    try:
+        return dict(map(named_address, options))
     except UpstreamError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -176,13 +192,17 @@ def _environment(targets: Mapping[str, Upstream], url: str) -> dict[str, str]:
     return {**variables, PROXY_VARIABLE: url}
 
 
-def _serve(codex: DirectedCommand, targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
+def _serve(
+    codex: DirectedCommand, targets: Mapping[str, Upstream], servers: Iterable[str], url: str, token: str | None
+) -> None:
     """Print the addresses, and wait for Ctrl-C or SIGTERM, which may come as soon as the first line is printed."""
     with until_stopped():
         typer.echo(f"recording calls through {url}, until Ctrl-C")
         for name, value in _environment(targets, url).items():
             typer.echo(f"{name}={value}")
         typer.echo(shlex.join(codex.to(url)))
+        for name in servers:
+            typer.echo(f"MCP server {name}: {url}/mcp/{name}")
         if token is not None:
             typer.echo(f"X-Trace-Recorder-Token: {token}")
         while True:

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -32,8 +33,10 @@ import uvicorn
 from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.proxy_header import RECORDED_HEADER, TOKEN_HEADER
 from trace_recorder.dialects.endpoints import is_stream_type, recognise
+from trace_recorder.facts import MCPMessageFact
+from trace_recorder.guard import Guard
 from trace_recorder.loopback import HOST, why_refused
-from trace_recorder.proxy.server_messages import ServerMessages
+from trace_recorder.proxy.server_messages import ServerExchange, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream, address_of
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH
@@ -56,6 +59,7 @@ _IDLE_CHECK_SECONDS = 5.0
 _UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
+_guard = Guard()
 
 
 class ClientGoneError(Exception):
@@ -75,13 +79,21 @@ class Route:
 class Proxy:
     """Forwards the requests of programs. Its HTTP client records their LLM calls.
 
-    The server listens on `port`. If `token` is not None, every client has to send the token.
+    The server listens on `port`. If `token` is not None, every client has to send the token. `mcp_servers` has the
+    addresses of MCP servers by name. The path `/mcp/NAME` leads to such a server.
     """
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], sessions: Sessions, *, port: int, token: str | None = None
+        self,
+        upstreams: Mapping[str, Upstream],
+        sessions: Sessions,
+        *,
+        port: int,
+        token: str | None = None,
+        mcp_servers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._upstreams = upstreams
+        self._mcp_servers = mcp_servers
         self._sessions = sessions
         self._messages = ServerMessages(sessions)
         self._port = port
@@ -133,6 +145,10 @@ class Proxy:
             # Codex falls back to HTTP at once if it gets this status, and tries again if it gets any other.
             await _send_error(send, _UPGRADE_REQUIRED, "this proxy does not record websockets, and refuses them.")
             return
+        if (server := self._mcp_server(incoming)) is not None:
+            with suppress(ClientGoneError):
+                await self._forward_mcp(incoming, *server, send)
+            return
         route = self._route(incoming)
         if route is None:
             names = ", ".join(f"/{name}" for name in self._upstreams)
@@ -153,6 +169,35 @@ class Proxy:
             await _send_json(send, 200, {})
         else:
             await _send_error(send, 503, "the message was not recorded.")
+
+    def _mcp_server(self, incoming: _Incoming) -> tuple[str, str] | None:
+        """Return the name and the address of the MCP server to which a request goes, or None."""
+        _, first, *rest = incoming.path.split("/")
+        url = self._mcp_servers.get(rest[0]) if first == "mcp" and len(rest) == 1 else None
+        if url is None:
+            return None
+        return rest[0], f"{url}?{incoming.query}" if incoming.query else url
+
+    async def _forward_mcp(self, incoming: _Incoming, name: str, url: str, send: Send) -> None:
+        """Forward a request to an MCP server, and record the messages in it and in its answer."""
+        body = b"".join([chunk async for chunk in incoming.body()])
+        exchange = ServerExchange(name, incoming.header("mcp-session-id"))
+
+        async def recorded(event: AsgiEvent) -> None:
+            facts: list[MCPMessageFact] = []
+            chunk = event.get("body", b"")
+            with _guard.protect("record a message of an MCP server"):
+                if event["type"] == "http.response.start":
+                    facts = exchange.answered(event["headers"])
+                else:
+                    facts = exchange.received(chunk, is_last=not event.get("more_body", False))
+            await self._messages.record(facts, len(chunk))
+            await send(event)
+
+        await self._messages.record(exchange.sent(body), len(body))
+        request = incoming.request_to(url, body if incoming.has_body else None)
+        forwarding = _forward_to_provider(self._unrecorded, request, recorded)
+        await _until_client_is_gone(incoming, forwarding, Context())
 
     def _why_refused(self, incoming: _Incoming) -> str | None:
         if self._token is None:

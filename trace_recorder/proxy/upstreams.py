@@ -63,7 +63,7 @@ def upstreams(
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     by_name |= {upstream.name: upstream for upstream in of_program}
     addresses: dict[str, str] = {}
-    for name, url in map(_named_address, options):
+    for name, url in map(named_address, options):
         if name in addresses:
             raise UpstreamError(f"{name} has two addresses; give it one")
         addresses[name] = url
@@ -75,9 +75,10 @@ def upstreams(
     return {name: upstream for name, upstream in by_name.items() if upstream.url}
 
 
-def _named_address(option: str) -> tuple[str, str]:
+def named_address(option: str) -> tuple[str, str]:
+    """Return the name and the address in an option `NAME=URL`. Raises UpstreamError."""
     name, equals, url = option.partition("=")
-    if not equals or not name.isidentifier() or name == "run":
+    if not equals or not name.replace("-", "_").isidentifier() or name in {"run", "mcp"}:
         raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
     return name, url
 
