@@ -92,8 +92,8 @@ def test_what_a_server_said_is_a_tool_s_result(tmp_path: Path) -> None:
     assert (added.result, at_server(added).structured_content) == ("3", {"total": 3})
     assert (slow.result, at_server(slow).progress) == ("done", 2)
     assert [block["type"] for block in image.result] == ["text", "image"]
-    assert (failed.error, failed.result, at_server(failed).is_error) == ("no such file", "no such file", True)
-    assert (refused.error, at_server(refused).is_error) == ("MCP error -32602: unknown tool", None)
+    assert (failed.error, failed.result, at_server(failed).success) == ("no such file", "no such file", False)
+    assert (refused.error, at_server(refused).success) == ("MCP error -32602: unknown tool", False)
 
 
 def test_the_messages_are_on_file_as_they_went(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.message_equality import says_key
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import LLMResponse, MCPCall, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_comparison import MAX_EARLIER_PROMPTS
 from trace_recorder.values.tool_uses import tool_uses
@@ -218,8 +218,29 @@ class Show:
             why = why or "no reason given"
         yield Entry("failed", why, indent, style="red")
         yield Entry("result", shown_text(result.result, full=self._full), indent)
+        for call in result.mcp:
+            yield Entry("server", _describe_server_call(call), indent, style="cyan")
+        if result.mcp and result.sent is not None:
+            yield Entry(
+                "seen",
+                f"the model got another text: {shown_text(result.sent, full=self._full)}",
+                indent,
+                style="yellow",
+            )
         if result.replayed:
             yield Entry("replayed", "the tool did not run", indent, style="cyan")
+
+
+def _describe_server_call(call: MCPCall) -> str:
+    """Describe a call of an MCP server on one line."""
+    words = [" ".join(filter(None, (call.server or "unknown", call.version)))]
+    if call.joined_by == "execution":
+        words += [call.tool or "", seconds(call.duration_seconds)]
+        if call.success is False:
+            words.append("failed")
+    elif call.joined_by == "name":
+        words.append("joined by name and arguments")
+    return ", ".join(filter(None, words))
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:

@@ -91,6 +91,7 @@ def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> It
     tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
     titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")
     yield from table_lines([titles, *map(_tool, tools)], width)
+    yield from table_lines([("MCP server", "calls", "failed", "per call"), *map(_server, figures["servers"])], width)
     yield from table_lines([("reward", "runs", *_REWARD_FIGURES), *map(_reward, figures["rewards"])], width)
 
 
@@ -160,6 +161,10 @@ def _model(row: Mapping[str, Payload]) -> TextRow:
 def _tool(row: Mapping[str, Payload]) -> TextRow:
     names = ("calls", "failed", "unanswered", "outcome_unknown")
     return [row["name"], *(number(row[name]) for name in names), seconds(row.get("mean_seconds"))]
+
+
+def _server(row: Mapping[str, Payload]) -> TextRow:
+    return [row["name"], number(row["calls"]), number(row["failed"]), seconds(row.get("mean_seconds"))]
 
 
 _REWARD_FIGURES = ("mean", "least", "most")

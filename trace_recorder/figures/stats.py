@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -173,6 +173,8 @@ class Stats:
     runs: Counter[str] = field(default_factory=Counter)
     models: dict[tuple[str, str], CallSums] = field(default_factory=dict)
     tools: dict[str, Counter[str]] = field(default_factory=dict)
+    servers: dict[str, Counter[str]] = field(default_factory=dict)
+    """The calls of tools at MCP servers, by the name of the server."""
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
     replayed_calls: int = 0
@@ -215,6 +217,8 @@ class Stats:
             self._calls_of(*key).merge(calls)
         for name, counted in other.tools.items():
             self._tool(name).update(counted)
+        for name, counted in other.servers.items():
+            self._server(name).update(counted)
         for name, spread in other.rewards.items():
             self.rewards.setdefault(name, Spread()).merge(spread)
         self.time.update(other.time)
@@ -236,18 +240,21 @@ class Stats:
         rewards = {
             name: [spread.runs, spread.total, spread.least, spread.most] for name, spread in self.rewards.items()
         }
-        return json.dumps([self.runs, models, self.tools, rewards, self.time, self.replayed_calls])
+        calls = [self.replayed_calls, self.side_calls]
+        return json.dumps([self.runs, models, self.tools, self.servers, rewards, self.time, calls])
 
     @classmethod
     def from_text(cls, text: str) -> Stats:
         """Read the sums that `to_text` wrote."""
-        runs, models, tools, rewards, time, replayed_calls = json.loads(text)
+        runs, models, tools, servers, rewards, time, (replayed_calls, side_calls) = json.loads(text)
         stats = cls(
             runs=Counter(runs),
             tools={name: Counter(tool) for name, tool in tools.items()},
+            servers={name: Counter(server) for name, server in servers.items()},
             rewards={name: Spread(*spread) for name, spread in rewards.items()},
             time=Counter(time),
             replayed_calls=replayed_calls,
+            side_calls=side_calls,
         )
         for provider, model, counted, tokens, cacheable, seconds, first_token_seconds, *sums in models:
             calls = stats.models[provider, model] = CallSums(
@@ -272,17 +279,22 @@ class Stats:
                 tool["replayed"] += 1
             else:
                 tool.update(calls=1, failed=use.failed, outcome_unknown=result.success is None)
-                if result.duration_seconds is not None:
-                    tool["timed"] += 1
-                    tool["seconds"] += result.duration_seconds  # type: ignore[assignment]  # a Counter adds floats as well
+                _add_time(tool, result.duration_seconds)
+                for call in result.mcp:
+                    server = self._server(call.server or "unknown")
+                    server.update(calls=1, failed=call.success is False)
+                    _add_time(server, call.duration_seconds)
 
     def _tool(self, name: str) -> Counter[str]:
         return self.tools.setdefault(name, Counter())
 
+    def _server(self, name: str) -> Counter[str]:
+        return self.servers.setdefault(name, Counter())
+
     def to_json(self) -> dict[str, Payload]:
-        """Return all figures. Models and tools are sorted by the number of calls."""
+        """Return all figures. Models, tools and servers are sorted by the number of calls."""
         by_calls = sorted(self.models.items(), key=lambda pair: (-pair[1].counted["calls"], pair[0]))
-        tools = sorted(self.tools.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
+        tools, servers = _by_calls(self.tools), _by_calls(self.servers)
         counted = ("calls", "failed", "unanswered", "outcome_unknown")
         return {
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
@@ -298,9 +310,24 @@ class Stats:
                 | _times(tool["seconds"], tool["timed"], tool["calls"] - tool["unanswered"])
                 for name, tool in tools
             ],
+            "servers": [
+                {"name": name, "calls": server["calls"], "failed": server["failed"]}
+                | _times(server["seconds"], server["timed"], server["calls"])
+                for name, server in servers
+            ],
             "rewards": [{"name": name, **self.rewards[name].to_json()} for name in sorted(self.rewards)],
             "seconds": {name: round(seconds, 6) for name, seconds in self.time.items()},
         }
+
+
+def _by_calls(counted: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:
+    return sorted(counted.items(), key=lambda pair: (-pair[1]["calls"], pair[0]))
+
+
+def _add_time(counted: Counter[str], seconds: float | None) -> None:
+    if seconds is not None:
+        counted["timed"] += 1
+        counted["seconds"] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
 
 def _name(value: Payload) -> str:

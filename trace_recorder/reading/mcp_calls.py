@@ -61,6 +61,7 @@ class ServerCall:
     progress_token: Payload = None
     progress: int = 0
     ended: str | None = None
+    success: bool | None = None
     result: Payload = None
 
     @property
@@ -79,10 +80,6 @@ class ServerCall:
 
     def value(self, joined_by: str | None) -> MCPCall:
         """Return the call as a value."""
-        is_error = structured = None
-        if isinstance(self.result, Mapping):
-            stated, structured = self.result.get("isError"), self.result.get("structuredContent")
-            is_error = stated if isinstance(stated, bool) else False
         return MCPCall(
             self.connection.connection_id,
             self.request_id,
@@ -90,8 +87,8 @@ class ServerCall:
             self.connection.configured or self.connection.own_name,
             self.connection.version,
             joined_by,
-            is_error,
-            structured,
+            self.success,
+            _object(self.result).get("structuredContent"),
             self.progress,
             seconds_between(self.began, self.ended),
         )
@@ -199,7 +196,7 @@ def _end_of(
     error: dict[str, Payload] | None = None,
     ended_by: str | None = None,
 ) -> ToolResultFact:
-    call.ended = record.time
+    call.ended, call.success = record.time, success
     return ToolResultFact(
         execution_id=call.execution_id,
         name=call.tool or "unnamed",

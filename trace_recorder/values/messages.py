@@ -61,8 +61,9 @@ class MCPCall(Struct, frozen=True, gc=False):
     `connection_id` and `request_id` name the messages. `server` is the name in the client's configuration, or else the
     server's own, and `version` is the server's. `tool` is the name at the server. `joined_by` says how the model's
     call was found: by its "id" in the request, or by its "name" and equal arguments. If the tool ran inside a tool of
-    the agent, it is "execution". `is_error` and `structured_content` are the server's, `progress` counts the
-    notifications of progress, and `duration_seconds` is the time from the request to the answer.
+    the agent, it is "execution". `success` is false if the server answered with an error or did not answer, and null if
+    the call was cancelled. `structured_content` is the server's, `progress` counts the notifications of progress, and
+    `duration_seconds` is the time from the request to the answer.
     """
 
     connection_id: str
@@ -71,7 +72,7 @@ class MCPCall(Struct, frozen=True, gc=False):
     server: Unchecked[Always[str | None]] = None
     version: Unchecked[str | None] = None
     joined_by: str | None = None
-    is_error: bool | None = None
+    success: bool | None = None
     structured_content: Payload = None
     progress: Count = 0
     duration_seconds: Seconds | None = None
