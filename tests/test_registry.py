@@ -112,7 +112,7 @@ READING = {
 
 
 def test_every_command_is_tried() -> None:
-    assert READING.keys() | {"run", "serve", "mcp"} == COMMANDS.keys()
+    assert READING.keys() | {"run", "serve", "mcp", "mcp-tap"} == COMMANDS.keys()
 
 
 @pytest.mark.parametrize("command", READING)

@@ -23,6 +23,7 @@ USAGE = {
     "index": "[DIR]",
     "sql": "QUERY [PATH...]",
     "mcp": "[DIR]",
+    "mcp-tap": "[-- COMMAND...]",
     "skill": "",
     "validate": "[PATH...]",
     "recover": "[PATH...]",

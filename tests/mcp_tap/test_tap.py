@@ -29,13 +29,18 @@ ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line)"
 
 
 def ran(
-    server: Sequence[str], directory: Path, given: bytes, *, tapped: bool = True, variables: Mapping[str, str] = {}
+    server: Sequence[str],
+    directory: Path,
+    client_bytes: bytes,
+    *,
+    tapped: bool = True,
+    variables: Mapping[str, str] = {},
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a server to its end."""
     arguments = [*(TAP if tapped else ()), *server]
     environment = {**os.environ, **variables}
     return subprocess.run(
-        arguments, cwd=directory, env=environment, input=given, capture_output=True, timeout=300, check=False
+        arguments, cwd=directory, env=environment, input=client_bytes, capture_output=True, timeout=300, check=False
     )
 
 
@@ -62,15 +67,15 @@ def only_run(directory: Path) -> Trajectory:
 def test_all_bytes_pass(tmp_path: Path) -> None:
     """Lines of any bytes and any length pass in both directions, the last one without a newline too."""
     source = random.Random(7)
-    given = b"\n".join(
+    client_bytes = b"\n".join(
         [b"", b"\r", source.randbytes(5000), b"x" * 3_000_000, b"\xff\x00", b'{"jsonrpc":"2.0"}', b"end"]
     )
 
-    plain = ran([sys.executable, "-c", ECHO], tmp_path, given, tapped=False)
-    tapped = ran([sys.executable, "-c", ECHO], tmp_path, given)
+    plain = ran([sys.executable, "-c", ECHO], tmp_path, client_bytes, tapped=False)
+    tapped = ran([sys.executable, "-c", ECHO], tmp_path, client_bytes)
 
     assert (tapped.stdout, tapped.stderr, tapped.returncode) == (plain.stdout, plain.stderr, plain.returncode)
-    assert tapped.stdout == given
+    assert tapped.stdout == client_bytes
 
 
 ENDS = {
@@ -99,9 +104,9 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 def test_the_messages_are_a_run(tmp_path: Path) -> None:
     """Calls of tools are executions, the last of which the dead server did not answer. Secrets are masked."""
-    given = lines(HELLO, asking(1, "add", a=1, b=2), asking(2, "secret", token=KEY), asking("x", "die"))
+    client_bytes = lines(HELLO, asking(1, "add", a=1, b=2), asking(2, "secret", token=KEY), asking("x", "die"))
 
-    tapped = ran(SUMS, tmp_path, given, variables={"SERVER_KEY": KEY})
+    tapped = ran(SUMS, tmp_path, client_bytes, variables={"SERVER_KEY": KEY})
 
     assert tapped.returncode == 3
     run = only_run(tmp_path)

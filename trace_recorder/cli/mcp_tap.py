@@ -16,7 +16,7 @@ from trace_recorder.cli.run import Command, InDirectory, exit_as, required, star
 from trace_recorder.mcp_tap.configurations import CLIENTS
 
 
-class Client(StrEnum):
+class McpClient(StrEnum):
     """A client whose configuration is known."""
 
     claude = "claude"
@@ -28,7 +28,7 @@ Name = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The server's name in the client's configuration.")
 ]
 Print = Annotated[
-    Client | None,
+    McpClient | None,
     typer.Option("--print", help="Print the lines that put the tap before the servers of this client, and end."),
 ]
 
@@ -54,7 +54,7 @@ def mcp_tap(command: Command = None, name: Name = None, client: Print = None, di
     exit_as(code)
 
 
-def _print_lines(client: Client) -> None:
+def _print_lines(client: McpClient) -> None:
     """Print the lines for each file of a client's configuration. The other members of a server stay as they are."""
     servers_of, lines = CLIENTS[client]
     servers = [*servers_of(Path.home(), Path.cwd())]

@@ -42,32 +42,33 @@ class ConfiguredServer:
 
 def claude_servers(home: Path, directory: Path) -> Iterator[ConfiguredServer]:
     """Yield the servers of Claude Code: of the project, of the user, and of the user in this project."""
-    yield from _of_file(directory / ".mcp.json", _json)
-    user = home / ".claude.json"
-    yield from _of_file(user, _json)
-    projects = _object(_json(user).get("projects"))
-    yield from _servers(user, _object(projects.get(str(directory))).get("mcpServers"))
+    project, user = directory / ".mcp.json", home / ".claude.json"
+    settings = _read(user, json.loads)
+    in_project = _object(_object(settings.get("projects")).get(str(directory)))
+    yield from _servers(project, _read(project, json.loads).get("mcpServers"))
+    yield from _servers(user, settings.get("mcpServers"))
+    yield from _servers(user, in_project.get("mcpServers"))
 
 
 def cursor_servers(home: Path, directory: Path) -> Iterator[ConfiguredServer]:
     """Yield the servers of Cursor: of the project, and of the user."""
-    for place in (directory, home):
-        yield from _of_file(place / ".cursor" / "mcp.json", _json)
+    for path in (directory / ".cursor/mcp.json", home / ".cursor/mcp.json"):
+        yield from _servers(path, _read(path, json.loads).get("mcpServers"))
 
 
 def codex_servers(home: Path, directory: Path) -> Iterator[ConfiguredServer]:
     """Yield the servers of Codex: of the project, and of the user."""
-    for place in (directory, home):
-        yield from _of_file(place / ".codex" / "config.toml", _toml, "mcp_servers")
+    for path in (directory / ".codex/config.toml", home / ".codex/config.toml"):
+        yield from _servers(path, _read(path, tomllib.loads).get("mcp_servers"))
 
 
-def json_lines(servers: Sequence[ConfiguredServer]) -> Iterator[str]:
+def lines_of_json(servers: Sequence[ConfiguredServer]) -> Iterator[str]:
     """Yield the members to write in a file of JSON, in place of those that are there."""
     members = {server.name: {"command": "trace-recorder", "args": server.tapped()} for server in servers}
     yield json.dumps({"mcpServers": members}, indent=2, ensure_ascii=False)
 
 
-def toml_lines(servers: Sequence[ConfiguredServer]) -> Iterator[str]:
+def lines_of_toml(servers: Sequence[ConfiguredServer]) -> Iterator[str]:
     """Yield the lines to write in a file of TOML, in place of those that are there."""
     for server in servers:
         yield f"[mcp_servers.{json.dumps(server.name, ensure_ascii=False)}]"
@@ -78,16 +79,10 @@ def toml_lines(servers: Sequence[ConfiguredServer]) -> Iterator[str]:
 
 Lines = Callable[[Sequence[ConfiguredServer]], Iterator[str]]
 CLIENTS: Mapping[str, tuple[Callable[[Path, Path], Iterator[ConfiguredServer]], Lines]] = {
-    "claude": (claude_servers, json_lines),
-    "codex": (codex_servers, toml_lines),
-    "cursor": (cursor_servers, json_lines),
+    "claude": (claude_servers, lines_of_json),
+    "codex": (codex_servers, lines_of_toml),
+    "cursor": (cursor_servers, lines_of_json),
 }
-
-
-def _of_file(
-    path: Path, read: Callable[[Path], Mapping[str, Any]], member: str = "mcpServers"
-) -> Iterator[ConfiguredServer]:
-    yield from _servers(path, read(path).get(member))
 
 
 def _servers(path: Path, servers: Any) -> Iterator[ConfiguredServer]:
@@ -97,14 +92,6 @@ def _servers(path: Path, servers: Any) -> Iterator[ConfiguredServer]:
         if isinstance(command, str) and isinstance(arguments, list):
             line = (command, *map(str, arguments))
         yield ConfiguredServer(path, name, line)
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    return _read(path, json.loads)
-
-
-def _toml(path: Path) -> Mapping[str, Any]:
-    return _read(path, tomllib.loads)
 
 
 def _read(path: Path, parse: Callable[[str], Any]) -> Mapping[str, Any]:

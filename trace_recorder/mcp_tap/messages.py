@@ -61,11 +61,11 @@ class TappedMessages:
                     run.append(MCPEndFact(connection_id=self._connection, exit_code=code, ended_by=why), is_ours=True)
                 self._recorder.finalize()
 
-    def _told(self, said: dict[str, Payload]) -> bool:
+    def _told(self, statement: dict[str, Payload]) -> bool:
         """Tell the proxy, and return whether it has taken the message."""
         if self._proxy is None:
             return False
-        whole = {"connection_id": self._connection, "server": self._name, "transport": "stdio", **said}
+        whole = {"connection_id": self._connection, "server": self._name, "transport": "stdio", **statement}
         body = json.dumps(whole, ensure_ascii=True).encode()
         headers = {"content-type": "application/json", **without_none(**{TOKEN_HEADER: os.environ.get(TOKEN_VARIABLE)})}
         try:

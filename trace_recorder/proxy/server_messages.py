@@ -69,14 +69,16 @@ class ServerMessages:
                 run.append(self._waiting.popleft(), at_once=False)
 
 
-def _fact_of(said: Payload) -> MCPMessageFact | MCPEndFact:
+def _fact_of(statement: Payload) -> MCPMessageFact | MCPEndFact:
     """Return the fact of what a tap says. Raises KeyError and TypeError."""
-    connection = str(said["connection_id"])
-    if "ended_by" in said:
-        return MCPEndFact(connection_id=connection, exit_code=int(said["exit_code"]), ended_by=str(said["ended_by"]))
-    direction: Literal["sent", "received"] = "sent" if said["direction"] == "sent" else "received"
-    members = {name: said.get(name) for name in ("server", "transport")}
-    return message_fact(connection, direction, str(said["line"]), **without_none(**members))
+    connection = str(statement["connection_id"])
+    if "ended_by" in statement:
+        return MCPEndFact(
+            connection_id=connection, exit_code=int(statement["exit_code"]), ended_by=str(statement["ended_by"])
+        )
+    direction: Literal["sent", "received"] = "sent" if statement["direction"] == "sent" else "received"
+    members = {name: statement.get(name) for name in ("server", "transport")}
+    return message_fact(connection, direction, str(statement["line"]), **without_none(**members))
 
 
 class ServerExchange:
