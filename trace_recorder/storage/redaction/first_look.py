@@ -107,9 +107,8 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
-_IS_LITERAL = bytes(
-    any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
-)
+_SEARCHED_LITERALS = {form.literal.lower().encode() for form in FORMS if form.literal not in _BESIDE_RUNS}
+_IS_LITERAL = bytes(word in _SEARCHED_LITERALS for word in WORDS)
 _LITERAL_NUMBERS = frozenset(number for number, is_literal in enumerate(_IS_LITERAL) if is_literal)
 _COMMAND_NUMBERS = frozenset(range(_STEMS_END, _COMMANDS_END))
 _OTHER_NUMBERS = frozenset(range(_STEMS_END, _MARKS_END))
