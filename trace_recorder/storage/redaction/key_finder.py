@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import repeat, takewhile
 from operator import methodcaller
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
 from trace_recorder.storage.redaction.first_look import NUMBERS, Look
 from trace_recorder.storage.redaction.json_strings import string_end
@@ -55,10 +56,10 @@ _INSIDE = frozenset(
     }
 )
 """Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
-_OPEN_END = re.compile(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
+_OPEN_END = lazy_pattern(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
 """Matches the end of a form's pattern that reads the rest of a key. The fewest letters of it show that a key begins."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
-_PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
+_PART_OF_WORD = lazy_pattern(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 _BESIDE = frozenset(string.ascii_letters + string.digits + "_.+/-")
 
@@ -241,7 +242,7 @@ def _dense_part(text: str, masked: int, position: int) -> Secret:
 _LONGEST_PIECE = 1000
 _SHORTEST_PIECE = 12
 _MOST_ROUNDS = 4
-_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_PIECE}}}+")
+_REST_OF_WORD = lazy_pattern(rf"[^ \n]{{0,{_LONGEST_PIECE}}}+")
 
 
 def keys_beside(text: str, spans: Spans) -> Spans:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.key_forms import (
     AFTER_ID,
     AFTER_TEXT,
@@ -59,8 +60,10 @@ class PrivateKeyFormat(NamedTuple):
 
 
 PRIVATE_KEYS = (
-    PrivateKeyFormat(_PEM_BEGIN, re.compile(rf"{_PEM_BEGINS}|{_PEM_BEGIN}[A-Z0-9 ]{{0,30}}\Z"), re.compile(_PEM_END)),
-    PrivateKeyFormat(_PPK_BEGIN, re.compile(_PPK_BEGIN), re.compile(_PPK_END)),
+    PrivateKeyFormat(
+        _PEM_BEGIN, lazy_pattern(rf"{_PEM_BEGINS}|{_PEM_BEGIN}[A-Z0-9 ]{{0,30}}\Z"), lazy_pattern(_PEM_END)
+    ),
+    PrivateKeyFormat(_PPK_BEGIN, lazy_pattern(_PPK_BEGIN), lazy_pattern(_PPK_END)),
 )
 """The formats of private keys. In a text that may go on, the first line may be incomplete."""
 

@@ -11,7 +11,6 @@ content are not changed.
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.dialects.event_forms import PIECES
 from trace_recorder.facts import Json
 from trace_recorder.guard import try_call
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import (
     ARGUMENTS,
@@ -465,5 +465,5 @@ class Redaction:
 
 _LONG = 3 * MAX_UNINTERRUPTED_CHARS
 """Of a longer string, only the parts that may have a secret are decoded and searched."""
-_JSON_BEGIN = re.compile(r"[{\[]")
-_FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
+_JSON_BEGIN = lazy_pattern(r"[{\[]")
+_FIELD = lazy_pattern(r"(?:event|id|retry|:|\s*$)")
