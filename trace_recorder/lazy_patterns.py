@@ -16,10 +16,10 @@ def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 
     An invalid expression raises `re.error` only then.
     """
-    return cast("re.Pattern[AnyStr]", _LazyPattern(pattern, flags))
+    return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))
 
 
-class _LazyPattern:
+class LazyPattern:
     """Has the attributes of a compiled expression, each from its first use on.
 
     Two threads may compile the same expression at the same time. Both then have equal results.

@@ -27,6 +27,7 @@ from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import first_look
+from trace_recorder.storage.redaction.name_patterns import NAMED
 
 guard = Guard()
 """The guard for failures that happen before the run of a call is known."""
@@ -140,6 +141,7 @@ def prepare() -> None:
     """
     DIALECTS.import_all()
     first_look.find_words()
+    NAMED.match("")
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
