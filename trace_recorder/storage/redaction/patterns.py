@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from trace_recorder.lazy_patterns import lazy_pattern
@@ -127,10 +127,16 @@ def _boundary(prefix: str) -> str:
     plus sign may be the mark of a line in a diff. Otherwise these characters, and slashes, are probably inside base64,
     in which short prefixes occur by chance.
     """
-    at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""
     if prefix.isalnum():
         within = "+/-" if "AA" in prefix else f"+{within}"
+    return _not_inside(len(prefix), within)
+
+
+@cache
+def _not_inside(length: int, within: str) -> str:
+    """Return a pattern for the place that is `length` characters after a beginning. `within` are letters of base64."""
+    at = f".{{{length}}}"
     before = [rf"(?<![{_WORD}{within}]{at})", *(rf"(?<={end}{at})" for end in (*_ESCAPES, *_LINE_BEGINS))]
     return f"(?:{'|'.join(before)})"
 
