@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
@@ -19,6 +18,7 @@ from trace_recorder.dialects.stream_framing import MEDIA_TYPE
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.loopback import LOOPBACK_NAMES
 from trace_recorder.signal_handlers import ours
+from trace_recorder.values.structs import Struct
 
 PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (provider, lazy_pattern(rf"(?:^|\.)(?:{pattern})$"))
@@ -100,8 +100,7 @@ STREAM_TYPES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """The facts in the address of an LLM call: the dialect, the provider, the model, and whether it streams.
 
     `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
@@ -113,16 +112,14 @@ class Endpoint:
     streams: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """A request that polls or cancels a response that a provider makes in the background."""
 
     api: str
     response_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recognition:
+class Recognition(Struct, frozen=True):
     """What the dialects say about a request. At most one of the members is set.
 
     `call` is the endpoint if the request is an LLM call. `poll` is the polled response if the request is a poll.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
@@ -67,8 +66,7 @@ class Record(Struct, frozen=True, gc=False):
     faults: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
+class BadLine(Struct, frozen=True):
     """Bytes of a journal that are not a record.
 
     `offset` and `length` are in bytes, and `why` is the reason for people. `torn` is True if these bytes are at the end

@@ -11,13 +11,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NoReturn
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 MAX_DEPTH = 200
 """JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
@@ -197,8 +197,7 @@ def one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
-@dataclass(slots=True)
-class JsonMember:
+class JsonMember(Struct):
     """A member of an object: its `name`, and the JSON texts of the name and of the value.
 
     If the value is a list with objects or lists in it, `elements` has the span of each element in the object's text.

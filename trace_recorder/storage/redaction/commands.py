@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.structs import Struct
 
 _OPEN = r"[\\\"']{0,9}"
 _VALUE = r"(?![$<{*])([^\s\"'\\]{4,200}+)"
@@ -36,8 +36,7 @@ If the command does not begin at one of them, the flag is skipped.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(Struct, frozen=True):
     """A command with a flag that takes a secret.
 
     `word` is a text that the command contains. `flag` is the pattern of the flag, with the secret as its group. `begin`

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trace_recorder.lazy_patterns import lazy_pattern
@@ -33,6 +32,7 @@ from trace_recorder.storage.redaction.secret_spans import DEFINED, MEMBER, NO_SP
 from trace_recorder.storage.redaction.spellings import of_json
 from trace_recorder.values.json_text import COLON
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct, field
 
 Span = tuple[int, int]
 
@@ -276,8 +276,7 @@ def open_field(text: str) -> int:
     return -1
 
 
-@dataclass(slots=True)
-class _OpenObject:
+class _OpenObject(Struct):
     """An object of JSON while it is read.
 
     `secrets` has the spans of strings that are secrets if the object is an MCP server.

@@ -14,7 +14,6 @@ import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +52,7 @@ from trace_recorder.storage.redaction.text_masking import (
     with_members,
 )
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 if TYPE_CHECKING:
     from trace_recorder.storage.redaction.identities import Identities
@@ -77,8 +77,7 @@ _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
 
-@dataclass(slots=True)
-class _String:
+class _String(Struct):
     """A string of JSON text: its position, its value, and its masked value.
 
     `secrets` are its secrets if the name of its member says them, or None if it must be searched. If `names` is False,
