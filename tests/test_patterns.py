@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import trace_recorder
+from trace_recorder.lazy_patterns import LazyPattern
 from trace_recorder.storage.redaction.patterns import FORMS
 
 _ONE_CHARACTER = (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN)
@@ -43,7 +44,7 @@ def patterns() -> dict[str, str]:
     }
     for module in modules():
         for value in _values(vars(module).values()):
-            if isinstance(value, re.Pattern):
+            if isinstance(value, re.Pattern | LazyPattern):
                 text = value.pattern
                 by_text[text.decode("latin-1") if isinstance(text, bytes) else text] = module.__name__
     return by_text

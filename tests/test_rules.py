@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from types import GenericAlias
 
+import pytest
+
 import trace_recorder
 from tests import density
 from tests.processes import ROOT, python
@@ -272,6 +274,10 @@ def test_importing_is_silent() -> None:
     assert {name.partition(".")[0] for name in modules} & SDKS == set()
 
 
+MODULES_OF_START, MODULES_OF_ALL = 128, 156
+"""So many modules of ours are imported for the first `start`, and for `instrument()`, which reads every dialect."""
+
+
 def test_what_importing_costs() -> None:
     """Importing the package loads at most a stated number of modules. The number and the time are printed."""
     program = "from trace_recorder import TrajectoryRecorder, current_recorder, load, validate"
@@ -282,6 +288,41 @@ def test_what_importing_costs() -> None:
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"{program}: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
     assert len(lines) < 301  # the standard library imports more of its own modules in newer versions of Python
+
+
+@pytest.mark.parametrize(
+    ("way", "most"), [("TrajectoryRecorder(sys.argv[1]).start()", MODULES_OF_START), ("instrument()", MODULES_OF_ALL)]
+)
+def test_what_the_first_start_imports(way: str, most: int, tmp_path: Path) -> None:
+    """The first start imports at most a stated number of our modules. The numbers may only become lower."""
+    code = f"""
+        import os, sys
+        from trace_recorder import TrajectoryRecorder, instrument
+        {way}
+        print(sum(name.partition(".")[0] == "trace_recorder" for name in sys.modules), flush=True)
+        os._exit(0)
+    """
+
+    assert int(python(code, tmp_path / "run.json").stdout) <= most
+
+
+def _patterns_compiled_by_import(path: Path) -> Iterator[str]:
+    """Return the places where a module calls `re.compile` when it is imported."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+            yield f"{path.relative_to(ROOT)}:{node.lineno}"
+        waiting += ast.iter_child_nodes(node)
+
+
+def test_the_agent_s_process_compiles_no_pattern_at_import() -> None:
+    """A regular expression of the kernel is compiled when it is first used (`lazy_patterns.py`)."""
+    paths = [path for name in IN_THE_AGENT if name != "rerun" for path in (PACKAGE / name).rglob("*.py")]
+
+    assert [place for path in paths for place in _patterns_compiled_by_import(path)] == []
 
 
 IN_THE_AGENT = ("storage", "values", "reading", "dialects", "recording", "capture", "attach", "rerun")

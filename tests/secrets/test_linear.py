@@ -14,6 +14,7 @@ from types import FrameType
 import pytest
 
 from tests.secrets import hostile
+from trace_recorder.lazy_patterns import LazyPattern
 from trace_recorder.storage.redaction import (
     commands,
     first_look,
@@ -61,7 +62,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
     """Return every pattern that is tried on a text of any length, with its name."""
     for module in MODULES:
         for name, value in vars(module).items():
-            if isinstance(value, re.Pattern) and name not in FULL:
+            if isinstance(value, LazyPattern) and name not in FULL:
                 yield f"{module.__name__}.{name}", value
             elif name == "_COMMANDS":
                 yield from ((f"{module.__name__}.{name} {command.word}", command.flag) for command in value)
@@ -154,7 +155,7 @@ def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]
     yield from patterns()
     for module in (*MODULES, json_strings, redact, spelled):
         for name, value in vars(module).items():
-            if isinstance(value, re.Pattern):
+            if isinstance(value, LazyPattern):
                 yield f"{module.__name__}.{name}", value
 
 

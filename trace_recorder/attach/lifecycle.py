@@ -12,7 +12,6 @@ import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar
 
@@ -35,6 +34,7 @@ from trace_recorder.values.final_status import FinalStatus, status_of_process, u
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ForkedFrom, RunOrigin
+from trace_recorder.values.structs import Struct
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
@@ -349,8 +349,7 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
     return recorder
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderTarget:
+class RecorderTarget(Struct, frozen=True):
     """The target of captured calls that one recorder records.
 
     A client refers to its target, which refers to the recorder. Two targets are equal if they have the same recorder.

@@ -31,8 +31,6 @@ from trace_recorder.attach.settings import (
 from trace_recorder.capture import sdk_clients as clients
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import Guard, try_call
-from trace_recorder.reading.fold import Fold
-from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording import context as steps
 from trace_recorder.recording import manual_records, process, tools
 from trace_recorder.recording.limits import Limits
@@ -437,6 +435,9 @@ class TrajectoryRecorder:
     @property
     def trajectory_data(self) -> dict[str, Payload]:
         """The document so far, as Trae Agent's recorder has it. Changes to this dict do not change the file."""
+        from trace_recorder.reading.fold import Fold  # noqa: PLC0415 - few agents read their own run
+        from trace_recorder.reading.own_files import load_own  # noqa: PLC0415
+
         if self._lifecycle.run is None:
             return Fold().trajectory("unknown").to_document("inline")
         return load_own(self.trajectory_path).to_document("inline")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ from trace_recorder.capture.seam import (
 from trace_recorder.capture.wrappers import Wrapper
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import Struct
 
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
@@ -57,8 +57,7 @@ async def aiohttp_attempts(
     return await original(session, method, url, **keywords)
 
 
-@dataclass(frozen=True, slots=True)
-class _AttemptMiddleware:
+class _AttemptMiddleware(Struct, frozen=True):
     """A middleware of aiohttp below all others. So each try of another middleware is an attempt, and each redirect too.
 
     `around` makes the function that records or answers an attempt from the function that sends it. If a replay may

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import Context
-from dataclasses import replace
 from weakref import ref
 
 from trace_recorder.capture import attempts, background_responses
@@ -84,12 +83,12 @@ class AttemptRecords:
             return
         sent, why = self.sent, None
         if self.passing is not None:
-            sent, why = replace(sent, body=self.passing.join()), self.passing.missing()
+            sent, why = structs.replace(sent, body=self.passing.join()), self.passing.missing()
         with self.run.guard.protect("decode the body of a request"):
             try:
                 sent = sent.decoded()
             except TooLargeError as error:
-                sent, why = replace(sent, body=b"", undecoded=sent.body, is_encoded=False), str(error)
+                sent, why = structs.replace(sent, body=b"", undecoded=sent.body, is_encoded=False), str(error)
         self.sent = sent
         self._attempt = context.run(attempts.identify, self.run, sent)
         self._members |= {"interaction_id": self._attempt.interaction_id, "attempt": self._attempt.number}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from urllib.parse import urljoin
 
@@ -19,11 +18,10 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.form_bodies import is_form, without_boundary
 from trace_recorder.recording.run import Run
-from trace_recorder.values.structs import Struct
+from trace_recorder.values.structs import Struct, field, replace
 
 
-@dataclass(frozen=True, slots=True)
-class SentRequest:
+class SentRequest(Struct, frozen=True):
     """A request as it is about to be sent."""
 
     endpoint: Endpoint
@@ -58,8 +56,7 @@ class AttemptId(Struct, frozen=True, gc=False):
     """Whether the recorder inferred that the request repeats a failed one, because its headers do not state it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FailedAttempt:
+class _FailedAttempt(Struct, frozen=True):
     """The last exchange in this context, if it failed or was redirected.
 
     If its request is sent again, the new request is the next attempt.

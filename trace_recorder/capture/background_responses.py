@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
@@ -32,6 +31,7 @@ from trace_recorder.storage.stream_chunks import joined_bytes
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.structs import Struct
 
 MAX_REMEMBERED_RESPONSES = 1000
 """`remember` keeps at most this many responses. If there are more, `remember` forgets the oldest."""
@@ -49,8 +49,7 @@ class _CallKey(NamedTuple):
     interaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundCall:
+class BackgroundCall(Struct, frozen=True):
     """A response that is not final: how it is polled, and the call that it answers.
 
     `began` is the time at which the call's request was sent, on the clock `monotonic_seconds`.

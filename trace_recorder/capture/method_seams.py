@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -24,6 +23,7 @@ from trace_recorder.capture.aiohttp_sessions import aiohttp_attempts, send_by_ai
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.capture.urllib3_pools import send_by_urllib3, urllib3_attempts
+from trace_recorder.values.structs import Struct, field
 
 Middleware = Callable[[str, Any], Any]
 """A function that takes a library's name and the library's method that sends requests.
@@ -32,8 +32,7 @@ The function returns a method to call instead. This method may answer the reques
 """
 
 
-@dataclass(slots=True)
-class Interception:
+class Interception(Struct):
     """The recorder for the requests of one client, or of the whole process, and the functions that may answer them.
 
     Each of `middlewares` wraps the library's method, and may answer a request itself, as a replay does. The last of
@@ -55,8 +54,7 @@ current_interception: ContextVar[Interception | None] = ContextVar("trace_record
 """The `Interception` of the client that is sending a request in this context."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seam:
+class Seam(Struct, frozen=True):
     """A class of a library, its method that sends a request, and the function that is called instead.
 
     `needs` is a name that the module has in every supported version. For example, only urllib3 2 has

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import update_wrapper
 from importlib import import_module
 from inspect import iscoroutinefunction, signature
@@ -21,6 +20,7 @@ from weakref import ref
 from trace_recorder.capture.method_seams import Interception, Middleware, current_interception, method_patch
 from trace_recorder.capture.seam import Binding
 from trace_recorder.errors import UnsupportedClientError
+from trace_recorder.values.structs import Struct
 
 _KEPT_AS = "_trace_recorder_of_"
 """The beginning of the name under which a client keeps the `Interception` of a method. The method's name follows."""
@@ -47,8 +47,7 @@ def uses_google_auth(google: object) -> bool:
     return bool(ask and ask())
 
 
-@dataclass(frozen=True, slots=True)
-class RequestMethod:
+class RequestMethod(Struct, frozen=True):
     """A method through which all requests of a client go, and the library whose seam the requests reach.
 
     `is_used` says whether a client uses the method.
@@ -74,8 +73,7 @@ REQUEST_METHODS = {
 """The methods through which a client's requests go, by the library and the name of the client's class."""
 
 
-@dataclass(frozen=True, slots=True)
-class MethodSlot:
+class MethodSlot(Struct, frozen=True):
     """A client, and its method through which all its requests go.
 
     While the method is bound to a recorder, the client's requests are recorded.

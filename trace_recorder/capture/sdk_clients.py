@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
@@ -22,6 +21,7 @@ from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.signal_handlers import WeakRegistry, suppress
+from trace_recorder.values.structs import Struct
 
 Library = Literal["httpx", "httpx2"]
 
@@ -29,8 +29,7 @@ LIBRARIES = ("httpx", "httpx2")
 """The HTTP libraries whose clients have transports that can be wrapped."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransportSlot:
+class TransportSlot(Struct, frozen=True):
     """An attribute or an item of a client that holds a transport. `get` reads the transport, and `put` replaces it."""
 
     library: str
@@ -107,8 +106,7 @@ the first request.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MakerSlot:
+class MakerSlot(Struct, frozen=True):
     """An attribute with a function that makes HTTP clients.
 
     While the function is bound to a recorder, the calls of the clients that it makes are recorded.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
@@ -27,6 +27,8 @@ from trace_recorder.guard import Guard
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import first_look
+from trace_recorder.storage.redaction.name_patterns import NAMED
+from trace_recorder.values.structs import Struct, replace
 
 guard = Guard()
 """The guard for failures that happen before the run of a call is known."""
@@ -78,8 +80,7 @@ class Target(Protocol):
         """
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(Struct):
     """The target of a seam, the provider if the user named it, and the wrapped client."""
 
     target: Target
@@ -109,15 +110,13 @@ class Url:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Struct, frozen=True):
     """Headers as pairs of bytes."""
 
     raw: list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LibraryRequest:
+class LibraryRequest(Struct, frozen=True, eq=False):
     """A request of a library whose own objects are not like those of httpx.
 
     Call `begin_exchange` with `tuple` as the `plain_body` of such a request.
@@ -143,6 +142,7 @@ def prepare() -> None:
     """
     DIALECTS.import_all()
     first_look.find_words()
+    NAMED.match("")
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:

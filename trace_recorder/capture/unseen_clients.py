@@ -15,7 +15,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +24,7 @@ from trace_recorder.capture.seam import is_sending_to
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.endpoints import is_model_server
 from trace_recorder.guard import ignore_failures, logger
+from trace_recorder.values.structs import Struct
 
 _HTTP_LIBRARIES = (
     *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
@@ -41,8 +41,7 @@ WHAT_IS_ANSWERED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UnseenConnection:
+class UnseenConnection(Struct, frozen=True):
     """A connection to a model's server that is not recorded, and the library that made it."""
 
     library: str

@@ -15,16 +15,16 @@ strings with the names of well-known texts are concatenated. Values are modified
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 
 from trace_recorder.dialects.json_access import text_part
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import Payload
 
 _TEXTS_OF_MODELS = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
 _TEXTS_OF_MODELS |= {"arguments", "input", "data", "transcript"}
-_WHOLE = re.compile(
+_WHOLE = lazy_pattern(
     r"(?:^|[_-]|(?<=[a-z])(?=[A-Z]))"
     r"(?i:id|uuid|type|kind|role|name|model|object|status|state|phase|reason|sequence|event|index|at|time|format|mime"
     r"|language|locale|url|uri|version|tier|severity|fingerprint|signature|hash|provider|p|obfuscation)$"

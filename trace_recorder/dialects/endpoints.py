@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.loopback import LOOPBACK_NAMES
 from trace_recorder.signal_handlers import ours
+from trace_recorder.values.structs import Struct
 
 PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (provider, re.compile(rf"(?:^|\.)(?:{pattern})$"))
+    (provider, lazy_pattern(rf"(?:^|\.)(?:{pattern})$"))
     for provider, pattern in (
         ("openai", r"api\.openai\.com"),
         ("azure", r"(?:openai|cognitiveservices)\.azure\.(?:com|us|cn)|(?:services|models)\.ai\.azure\.com"),
@@ -59,7 +60,7 @@ PROVIDER_OF_HOST: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
-_MODEL_LABEL = re.compile(
+_MODEL_LABEL = lazy_pattern(
     r"(?:^|\.)(?:api|api-inference|router|ai-gateway|gateway|models|services|openai|cognitiveservices|openrouter"
     r"|ollama|open|ark|codestral|generativelanguage|(?:[a-z0-9-]+-)?aiplatform|bedrock-[a-z-]+|dashscope(?:-[a-z]+)?|hunyuan"
     r"|aws-external-anthropic)\."
@@ -78,17 +79,17 @@ _ALL_BASE_URL_VARIABLES = (
     *("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL"),
 )
 
-_OTHER_OPERATIONS = re.compile(
+_OTHER_OPERATIONS = lazy_pattern(
     r"/(?:files|uploads?|batches|vector_stores|fine[_-]tuning|fine[_-]tunes|cachedContents|containers|evals|traces"
     r"|telemetry|feedback|input_tokens|count[_-]tokens|tokenize|detokenize|cancel|client_secrets|operations"
     r"|api/(?:show|pull|push|create|copy|blobs))(?:/|$)|:(?:countTokens|computeTokens)$|openai\.com/v1/conversations"
 )
 """Addresses of a provider's operations that are not LLM calls, although a client may send a POST to them."""
 
-_MODEL_IN_PATH = re.compile(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
+_MODEL_IN_PATH = lazy_pattern(r"/(?:models|deployments)/([^/:]+)|/model/(.+)/(?:converse|invoke)")
 _OLLAMA_PORT = 11434
 _DEFAULT_PORTS = {"https": 443}
-_STREAMING_PATH = re.compile(
+_STREAMING_PATH = lazy_pattern(
     r":(?:streamGenerateContent|streamRawPredict)$|/(?:converse-stream|invoke-with-response-stream)$"
 )
 
@@ -99,8 +100,7 @@ STREAM_TYPES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """The facts in the address of an LLM call: the dialect, the provider, the model, and whether it streams.
 
     `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
@@ -112,16 +112,14 @@ class Endpoint:
     streams: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """A request that polls or cancels a response that a provider makes in the background."""
 
     api: str
     response_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recognition:
+class Recognition(Struct, frozen=True):
     """What the dialects say about a request. At most one of the members is set.
 
     `call` is the endpoint if the request is an LLM call. `poll` is the polled response if the request is a poll.

@@ -9,13 +9,13 @@ reads a run. `storage/redaction/split_secrets.py` joins the pieces of a run and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.json_access import json_value
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.json_text import STRING
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
@@ -32,15 +32,15 @@ Several texts may be in members of the same name.
 """
 PIECE = "@piece"
 """`MergedRuns` passes an event to `can_join` with this text instead of the event's piece."""
-_PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
-_COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
-_COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
+_PIECE_BEGIN = lazy_pattern(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
+_COUNTER = lazy_pattern(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
+_COUNTED = lazy_pattern(r"\d[0-9A-Za-z:.+-]{0,40}")
 """The value of a counter: a number or a time."""
-_FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
-_NOT_PLAIN = re.compile(r'[\x00-\x1f"\\]')
-_INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
+_FILLER = lazy_pattern(r'"(\w{1,40})": ?"\Z')
+_NOT_PLAIN = lazy_pattern(r'[\x00-\x1f"\\]')
+_INSIDE_STRING = lazy_pattern(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
 """Matches the characters between the quotes of a JSON string that has no surrogates."""
-_NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
+_NAME_OF_EVENT = lazy_pattern(r"event: ?[\w.]+")
 _DATA = "data: "
 _MOST_LINES = 3
 """An event has at most this many lines: its name, its data, and a blank line."""

@@ -17,13 +17,14 @@ from urllib.parse import unquote
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.json_access import as_text
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload, without_none
 
 MEDIA_TYPE = b"multipart/form-data"
 _CONTENT_TYPE = b"content-type"
-_BOUNDARY = re.compile(rb';\s*boundary=(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
-_PARAMETER = re.compile(r';\s*(name|filename)(?:="((?:[^"\\]|\\.)*)"|\*=[\w-]*\'\'([^;\s]+))', re.IGNORECASE)
+_BOUNDARY = lazy_pattern(rb';\s*boundary=(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
+_PARAMETER = lazy_pattern(r';\s*(name|filename)(?:="((?:[^"\\]|\\.)*)"|\*=[\w-]*\'\'([^;\s]+))', re.IGNORECASE)
 _STEP = 3 * 256 * 1024
 """Base64 is made of so many bytes at once: a multiple of three, so that the texts can be joined."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.deltas import GrowingText, append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
 from trace_recorder.dialects.stream_framing import events
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import JoinedStream, Payload
 
@@ -26,7 +27,7 @@ _CAMEL_NAMES = (
 CAMEL_OF_SNAKE = {re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name): name for name in _CAMEL_NAMES}
 
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
+_STEP = lazy_pattern(r"\.([^.\[\]]+)|\['([^']*)'\]|\[(\d{1,9})\]")
 _MAX_PATH_STEPS = 32
 _SIGNATURES = ("thoughtSignature", "thought_signature")
 """A text with a signature is whole."""

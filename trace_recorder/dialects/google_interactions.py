@@ -11,7 +11,6 @@ In a stream, each step is started, grows by deltas and is stopped. Any event may
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
@@ -35,6 +34,7 @@ from trace_recorder.dialects.json_access import (
 )
 from trace_recorder.dialects.openai_chat import read_tool
 from trace_recorder.dialects.stream_framing import events, unstreamed
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -376,5 +376,5 @@ DIALECT = Dialect(
     with_system=lambda body, text: {**body, "system_instruction": text},
     counting=THOUGHTS_APART,
     usage_on_request=False,
-    background=Background(re.compile(r"/interactions/([^/]+?)(/cancel)?/?$"), resumed_is_whole=False),
+    background=Background(lazy_pattern(r"/interactions/([^/]+?)(/cancel)?/?$"), resumed_is_whole=False),
 )

@@ -15,7 +15,6 @@ items are built from the earlier events. The last word of an event's name decide
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from functools import reduce
 
@@ -43,6 +42,7 @@ from trace_recorder.dialects.json_access import (
 from trace_recorder.dialects.openai_chat import not_found, read_bare, read_tool, read_usage, with_system_message
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.dialects.stream_framing import events, unstreamed
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -366,7 +366,7 @@ DIALECT = Dialect(
     with_system=_with_instructions,
     counting=WHOLE,
     usage_on_request=False,
-    background=Background(re.compile(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
+    background=Background(lazy_pattern(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
 )
 
 COMPACTION = dataclasses.replace(

@@ -7,13 +7,12 @@ null, do not separate their neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from trace_recorder.values.messages import Message, Payload
+from trace_recorder.values.structs import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRule:
+class MergeRule(Struct, frozen=True):
     """How a dialect merges neighbouring elements.
 
     `continues` returns whether an element belongs to the same message as the element before it. `merge` makes one
@@ -24,8 +23,7 @@ class MergeRule:
     merge: Callable[[Sequence[Payload], Sequence[Message]], Message]
 
 
-@dataclass(slots=True)
-class MessageGroup:
+class MessageGroup(Struct):
     """Elements that were read together: their number, and their messages.
 
     `first` and `last` are the separate readings of the first and the last element with a message. They are None if no

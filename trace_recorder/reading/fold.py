@@ -5,8 +5,8 @@ that cannot be read affects only the interactions that use it, and has a gap in 
 interaction have the same `interaction_id`. Interactions are in the order in which they began. The readers in
 `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves old runs.
 
-`add` takes the facts of the run itself. All other facts wait until somebody asks for items, calls or steps. Then each
-fact is read once, in its order:
+`RunFold` takes the facts of the run itself. All other facts wait until somebody asks for items, calls or steps. Then
+each fact is read once, in its order:
 
     add ─► RunFacts
         ─► ItemTable
@@ -35,10 +35,7 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.manual import read_step
 from trace_recorder.facts import (
     AgentStepFact,
-    AnnotationFact,
     Fact,
-    FinalizeFact,
-    GapFact,
     InStep,
     ItemFact,
     Itemized,
@@ -49,14 +46,9 @@ from trace_recorder.facts import (
     LLMStreamFact,
     MCPEndFact,
     MCPMessageFact,
-    RedactionFact,
-    RemovalFact,
-    RewardFact,
-    StartFact,
     StepStartFact,
     ToolCallFact,
     ToolResultFact,
-    UnreadFact,
 )
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFact, CallFacts
@@ -65,7 +57,7 @@ from trace_recorder.reading.mcp_calls import MCPCalls
 from trace_recorder.reading.open_calls import AskedTools
 from trace_recorder.reading.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.reading.requests import MAX_READINGS, RequestReader
-from trace_recorder.reading.run_facts import RunFacts
+from trace_recorder.reading.run_fold import RunFold
 from trace_recorder.reading.steps import RecordedStep, agent_key, step_of
 from trace_recorder.reading.tool_executions import ToolExecutions
 from trace_recorder.reading.tool_steps import ToolStep
@@ -79,10 +71,9 @@ from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 
 @dataclass(slots=True)
-class Fold:
+class Fold(RunFold):
     """Takes facts one after another. `trajectory` makes the trajectory of all facts that were added.
 
-    - `run`: the facts of the run itself
     - `items`, `table`: the items of the journal, and the messages of all requests and steps that were read
     - `calls`: the facts of each interaction, by its id
     - `steps`: the steps that the agent recorded
@@ -91,12 +82,7 @@ class Fold:
     journal: JournalFile | None = None
     max_kept_bytes: int = 0
     table: MessageTable = field(init=False)
-    run: RunFacts = field(default_factory=RunFacts)
-    _current: Record | None = None
-    """The record that is being used."""
     _items: ItemTable = field(init=False)
-    _waiting: list[Record] = field(default_factory=list)
-    """The records that were added and not read yet."""
     _calls: dict[str, CallFacts | PutAwayCall] = field(default_factory=dict)
     _tools: ToolExecutions = field(default_factory=ToolExecutions)
     _mcp: MCPCalls = field(default_factory=MCPCalls)
@@ -140,62 +126,19 @@ class Fold:
         self._read_waiting()
         return self._steps
 
-    # ── adding facts ─────────────────────────────────────────────────────────────────────────────────────────────────
-
     def add(self, records: Iterable[Record | BadLine]) -> None:
         """Add records one after another. A record of an unknown kind is skipped, because a later version wrote it."""
-        self._each_usable(self._add, iter(records))
+        RunFold.add(self, records)
         if self.journal is not None:
             self._read_waiting()
             for identity in self._away.put_away(self._calls):
                 self._interactions.pop(identity, None)
 
-    def _each_usable(
-        self, use: Callable[[Iterator[Record | BadLine]], bool], records: Iterator[Record | BadLine]
-    ) -> None:
-        """Call `use` until it has used all records. If a record cannot be used, add a gap, and go on with the next."""
-        while not try_call(use, self._skip_current, records):
-            continue
-
-    def _skip_current(self, error: Exception) -> bool:
-        """Add a gap for the current record.
-
-        If there is no current record, the iterator of records raised `error`: raise it again.
-        """
-        record, self._current = self._current, None
-        if record is None:
-            raise error
-        self.run.add_unusable(record, error)
-        return False
-
-    def _add(self, records: Iterator[Record | BadLine]) -> bool:
-        """Add records. Return True after the last record. Raises an exception if a record cannot be used."""
-        run = self.run
-        for record in records:
-            if isinstance(record, BadLine):
-                run.add_bad_line(record)
-                continue
-            self._current = record
-            run.records += 1
-            fact = record.fact
-            if record.seq == run.last_seq + 1 and not run.damaged_since and fact.redacted is None:
-                run.last_seq += 1
-            else:
-                run.count(record)
-            if record.faults:
-                run.add_faults(record)
-            if (take := _OF_RUN.get(type(fact))) is not None:
-                take(run, record, fact)
-            else:
-                self._waiting.append(record)
-            self._current = None
-        return True
-
     # ── reading facts ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read_waiting(self) -> None:
         """Read the facts that wait, in their order."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         if waiting:
             self._each_usable(self._read_all, iter(waiting))
 
@@ -337,7 +280,8 @@ class Fold:
     def _note_unreadable(self, call: CallFacts, error: Exception) -> None:
         self._unreadable_ids.add(call.interaction_id)
         self._tools.detach(call.interaction_id)
-        self.run.add_unusable_call(call, error)
+        kind = LLMRequestFact.kind if call.sent is None else call.sent.kind
+        self.run.add_unusable_call(call.time, kind, call.first_seq, error)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -435,17 +379,6 @@ def _no_results(_: Exception) -> list[ToolResult]:
     return []
 
 
-_OF_RUN: Mapping[type[Fact], Callable[[RunFacts, Record, Any], None]] = {
-    StartFact: RunFacts.add_start,
-    AnnotationFact: RunFacts.add_annotation,
-    RedactionFact: RunFacts.apply_redaction,
-    RemovalFact: RunFacts.add_removal,
-    RewardFact: RunFacts.add_reward,
-    GapFact: RunFacts.add_gap,
-    FinalizeFact: RunFacts.add_end,
-    UnreadFact: RunFacts.add_unread,
-}
-"""The facts of the run itself, each with the method that takes them. All other facts wait until they are read."""
 _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
     LLMRequestFact: Fold._read_request,
     LLMStreamFact: Fold._read_part,

@@ -25,7 +25,7 @@ from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.exchange_facts import FAILURES, Ending, ExchangeFacts, Request
 from trace_recorder.reading.record_bodies import read_body
 from trace_recorder.values.checked_types import MAX_SECONDS
-from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds
+from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds, stated_error
 from trace_recorder.values.messages import LLMResponse, Payload
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.trajectory import Gap
@@ -173,16 +173,6 @@ def _error_of(exchange: ExchangeFacts) -> ErrorInfo | None:
         return None
     kind, message = read_error(body)
     return ErrorInfo(kind or "http_error", message or f"HTTP status {ending.status}", ending.status or None)
-
-
-def stated_error(error: Payload) -> ErrorInfo | None:
-    """Make an `ErrorInfo` from the error in a record. Return None if `error` is not an object."""
-    if not isinstance(error, dict):
-        return None
-    status = error.get("status")
-    if type(status) is not int:
-        status = None
-    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), status)
 
 
 def _attempt(exchange: ExchangeFacts) -> Attempt:

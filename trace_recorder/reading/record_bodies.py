@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.facts import ABSENT, LLMInteractionFact, LLMRequestFact, LLMResponseFact
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.json_text import NotJsonError, parse, replace_lone_surrogates
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 
 Bodied = LLMRequestFact | LLMResponseFact | LLMInteractionFact
-_MEDIA = re.compile(r"\s*(?:audio|image|video)/|\s*application/octet-stream", re.IGNORECASE)
+_MEDIA = lazy_pattern(r"\s*(?:audio|image|video)/|\s*application/octet-stream", re.IGNORECASE)
 
 
 def raw_body(fact: Bodied) -> Payload:

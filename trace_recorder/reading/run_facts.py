@@ -1,7 +1,7 @@
 """Collects the facts about the run as a whole: start and end, annotations, rewards, gaps, and damaged journal lines.
 
-`fold.py` handles the records of LLM interactions, tools and steps. It passes each record of another kind to a method of
-`RunFacts`.
+`run_fold.py` passes each record about the run to a method of `RunFacts`. `fold.py` reads the records of LLM
+interactions, tools and steps.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from trace_recorder.facts import (
     AnnotationFact,
     FinalizeFact,
     GapFact,
-    LLMRequestFact,
     RedactionFact,
     RemovalFact,
     RewardFact,
     StartFact,
     UnreadFact,
 )
-from trace_recorder.reading.call_facts import CallFacts
-from trace_recorder.reading.interactions import stated_error
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction, stated_error
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Removal, Reward, Status, Trajectory
@@ -119,10 +116,9 @@ class RunFacts:
         """Add a gap for a record whose fact could not be used."""
         self._add_unusable(record.time, record.kind, record.seq, f"{type(error).__name__}: {error}")
 
-    def add_unusable_call(self, call: CallFacts, error: Exception) -> None:
-        """Add a gap for a call that could not be read."""
-        kind = LLMRequestFact.kind if call.sent is None else call.sent.kind
-        self._add_unusable(call.time, kind, call.first_seq, f"{type(error).__name__}: {error}")
+    def add_unusable_call(self, time: str, kind: str, first_seq: int, error: Exception) -> None:
+        """Add a gap for a call that could not be read. Its first record has this kind and this number."""
+        self._add_unusable(time, kind, first_seq, f"{type(error).__name__}: {error}")
 
     def add_unread(self, record: Record, fact: UnreadFact) -> None:
         """Add a gap for a record that is not a fact, unless a later version wrote its kind."""

@@ -28,6 +28,7 @@ from trace_recorder.facts import (
     RedactionFact,
     StartFact,
 )
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.document import from_document
 from trace_recorder.reading.document_agreement import first_difference
@@ -46,7 +47,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
-_MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
+_MASK = lazy_pattern(r"\[REDACTED:[a-z-]+\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from trace_recorder.values.jsonable import (
     to_jsonable_of_type,
 )
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.structs import Struct
 
 T = TypeVar("T")
 Owner = tuple[int, int | None]
@@ -116,8 +117,7 @@ def _current_task(module: str) -> object:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class StepContext:
+class StepContext(Struct, frozen=True):
     """The step and the agent that are current in a run, as the members that go into each record."""
 
     run: Run

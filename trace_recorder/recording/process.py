@@ -17,7 +17,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +25,7 @@ from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.structs import Struct
 from trace_recorder.version import __version__
 
 COMMAND_VARIABLES = {"TRACE_RECORDER_FORK": "fork", "TRACE_RECORDER_RUN": "run", "TRACE_RECORDER_PROXY": "proxy"}
@@ -74,8 +74,7 @@ _lock = new_lock()
 _had_concurrent_runs = False
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenRun:
+class _OpenRun(Struct, frozen=True):
     """An open run. `is_of_command` is whether a command made its recorder, and not the program."""
 
     session: str | None
@@ -86,8 +85,7 @@ _open: dict[str, _OpenRun] = {}
 """The open runs by their ids."""
 
 
-@dataclass(slots=True)
-class _PublishedVariable:
+class _PublishedVariable(Struct):
     """An environment variable whose value this process replaces for its children."""
 
     name: str

@@ -6,18 +6,16 @@ If a later request shows a secret, such as an API key, the texts that contain th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
 from trace_recorder.facts import RedactionFact
 from trace_recorder.storage.fact_writer import FactText, fact_text
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, field, replace
 
 MAX_REMEMBERED_CHARS = 256 * 1024
 """`RunTexts` keeps at most this many characters. A text for which there is no room is not masked again."""
 
 
-@dataclass(slots=True)
-class RunTexts:
+class RunTexts(Struct):
     """The texts of the start record and the annotations, each as it was last masked, by the numbers of the records."""
 
     _texts: dict[int, str] = field(default_factory=dict)

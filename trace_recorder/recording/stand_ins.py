@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import RunOrigin
+from trace_recorder.values.structs import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of an execution: its result or its exception. `items` are the values that a generator yielded."""
 
     result: Payload = None
@@ -40,8 +39,7 @@ The function returns the recorded outcome, or None if the tool must run.
 """
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _StandInBlock:
+class _StandInBlock(Struct, frozen=True, eq=False):
     give: StandIn
     origin: RunOrigin | None
 

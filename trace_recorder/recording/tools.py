@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from dataclasses import dataclass
 from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, cast
@@ -23,6 +22,7 @@ from trace_recorder.recording.run import Run
 from trace_recorder.recording.stand_ins import outcome_of, stand_in_function
 from trace_recorder.values.jsonable import describe_error, describe_value, member_name, to_jsonable, to_jsonable_of_type
 from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.values.structs import Struct
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
@@ -205,8 +205,7 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
     return wrapper
 
 
-@dataclass(slots=True)
-class _ToolFunction:
+class _ToolFunction(Struct):
     """A function that is a tool."""
 
     open_run: OpenRun

@@ -7,7 +7,6 @@ are the constants of the code that reads the dialects, so a new dialect brings i
 from __future__ import annotations
 
 import pkgutil
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -16,8 +15,9 @@ from types import CodeType, ModuleType
 
 from trace_recorder import dialects, values
 from trace_recorder.facts import KINDS
+from trace_recorder.lazy_patterns import lazy_pattern
 
-_WORD = re.compile(r"\[?[A-Za-z][A-Za-z0-9]*(?:[_.:/-][A-Za-z0-9]+)*\]?")
+_WORD = lazy_pattern(r"\[?[A-Za-z][A-Za-z0-9]*(?:[_.:/-][A-Za-z0-9]+)*\]?")
 _LONGEST = 40
 
 

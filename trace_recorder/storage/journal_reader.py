@@ -8,15 +8,14 @@ format of a line, and `fact_reader.py` makes the fact of a record.
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.facts import Fact
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.fact_reader import fact_decoder, read_fact
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
@@ -29,12 +28,12 @@ LINE_BEGIN = '{"seq":'
 """The beginning of the line of each record."""
 
 _LINE_BEGIN = LINE_BEGIN.encode()
-_HEAD = re.compile(
+_HEAD = lazy_pattern(
     rb'\{"seq":(?P<seq>0|[1-9]\d{0,17}),"time":"(?P<time>[ !#-\[\]-~]*)","kind":"(?P<kind>\w{1,40})","data":'
 )
 """Matches the beginning of a line as the writer writes it. A line of any other form takes longer to parse."""
 _CRC_LENGTH = len(',"crc":"00000000"}')
-_BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
+_BOUNDARY = lazy_pattern(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """Matches the beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
 """For each possible end of a record in a damaged line, at most this many possible beginnings are tried.
@@ -67,8 +66,7 @@ class Record(Struct, frozen=True, gc=False):
     faults: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
+class BadLine(Struct, frozen=True):
     """Bytes of a journal that are not a record.
 
     `offset` and `length` are in bytes, and `why` is the reason for people. `torn` is True if these bytes are at the end

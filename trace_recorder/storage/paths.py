@@ -30,6 +30,7 @@ from zlib import crc32
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.facts import StartFact
 from trace_recorder.guard import ignore_failures, logger
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
 from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
@@ -47,13 +48,13 @@ _JOURNAL_SUFFIX = ".journal.jsonl"
 
 This suffix is then added to the document's name. For any other document, `.jsonl` replaces `.json`.
 """
-_TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
+_TEMPORARY_NAME = lazy_pattern(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """Matches the name of a temporary file, such as `.123.0a1b2c3d.tmp`.
 
 The temporary file of a document has the id of the process that writes it, and a CRC of the document's name. The
 temporary file of a new journal has random digits.
 """
-ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
+ADDRESS = lazy_pattern(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 """Matches an address, such as `s3://bucket/runs`, or the `Path` of an address, which has one slash in place of two.
 
 The groups are the scheme, and the rest after the slashes. A scheme has at least two letters, because a single letter is
@@ -437,7 +438,7 @@ def _rename_if_free(path: Path, to: Path) -> bool:
 # ── the files of runs, recognised by their contents ──────────────────────────────────────────────────────────────────
 
 _JOURNAL_BEGIN = LINE_BEGIN.encode()
-_DOCUMENT_BEGIN = re.compile(rb'\{\s*"task"\s*:')
+_DOCUMENT_BEGIN = lazy_pattern(rb'\{\s*"task"\s*:')
 _DOCUMENT_MEMBER = b'"llm_interactions"'
 _HEAD_BYTES = 256
 

@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 from trace_recorder.dialects.event_forms import PIECES
 from trace_recorder.facts import Fact, LLMErrorFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.json_strings import decode_string
@@ -33,7 +34,7 @@ SPELLED = frozenset({*PIECES, *SPELLED_IN_LISTS})
 TEXT_OF_STREAM = ("zlib",)
 """The beginning of the path of each text of a stream."""
 _DECODER = json.JSONDecoder()
-_FRAMING = re.compile(r"(?:data:)?[\s,\[\]]*(?:\[DONE\]\s*)?|event: ?[\w.]+\s*")
+_FRAMING = lazy_pattern(r"(?:data:)?[\s,\[\]]*(?:\[DONE\]\s*)?|event: ?[\w.]+\s*")
 """Matches what is between the events of a stream and is no text: the names of fields and of events, and blanks."""
 
 StreamKey = tuple[str, int]
@@ -277,7 +278,7 @@ def _events(text: str) -> Iterator[tuple[int, int, Payload]]:
         position = end
 
 
-_BRACKET = re.compile(r"\{|\[(?!\s*\{)(?!DONE\])")
+_BRACKET = lazy_pattern(r"\{|\[(?!\s*\{)(?!DONE\])")
 
 
 def _next_bracket(text: str, position: int) -> int | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.json_strings import decode_string, encode_string
 from trace_recorder.storage.redaction.spellings import of_json
 from trace_recorder.values.json_text import COLON
@@ -88,7 +89,7 @@ def joined_edits(edits: Iterable[Edit]) -> list[Edit]:
 
 # ── the tokens of JSON ───────────────────────────────────────────────────────────────────────────────────────────────
 
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]|[^\s{}\[\],:"]+', re.DOTALL)
 
 
 class JsonToken(NamedTuple):

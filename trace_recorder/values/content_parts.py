@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 
-_DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
+_DATA_URI = lazy_pattern(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
 """The beginnings of images in base64, each with the type of the image. Ollama does not state the types of images."""
 

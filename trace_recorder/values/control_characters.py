@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_CONTROL_CHARACTERS = re.compile(
+from trace_recorder.lazy_patterns import lazy_pattern
+
+_CONTROL_CHARACTERS = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )

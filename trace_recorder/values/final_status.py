@@ -14,9 +14,9 @@ record of the run's end, and readers report the run as interrupted.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from trace_recorder.values.jsonable import describe_error
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import Status
 
 CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
@@ -28,8 +28,7 @@ Shells report them, and programs that handle these signals exit with them.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FinalStatus:
+class FinalStatus(Struct, frozen=True):
     """How a run ended.
 
     `success` is False for a failed run. Otherwise it is None, because only the caller knows whether the task succeeded.

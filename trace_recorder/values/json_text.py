@@ -11,12 +11,13 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NoReturn
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 MAX_DEPTH = 200
 """JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
@@ -53,15 +54,15 @@ def _finite_number(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_number)
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
-_EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
+_SPACE = lazy_pattern(r"[ \t\n\r]*+")
+_COMMA, _LIST_BEGIN = (lazy_pattern(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
+_EMPTY_LIST, _LIST_END = (lazy_pattern(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
 _NAME = r'[ \t\n\r]*+("[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")[ \t\n\r]*+:[ \t\n\r]*+'
-_FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
+_FIRST_MEMBER, _NEXT_MEMBER = (lazy_pattern(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
 """Match the text before the value of an object's first member, such as `{"a":`, and of each other member."""
-_EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
-STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_EMPTY_OBJECT, _OBJECT_END = (lazy_pattern(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
+STRING = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING_OR_REST = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Matches a string, or an unclosed string up to the end of the text.
 
 So the search for strings reads no character twice.
@@ -70,10 +71,10 @@ _STEP = 32 * 1024
 """The depth of a text is found in steps of about this many characters, to need little memory."""
 _NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-COLON = re.compile(r"[ \t\n\r]*:")
+COLON = lazy_pattern(r"[ \t\n\r]*:")
 _HEX = "[0-9a-fA-F]"
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD]")
-_SURROGATE = re.compile(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
+_ESCAPED_SURROGATE = lazy_pattern(r"\\u[dD]")
+_SURROGATE = lazy_pattern(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
 def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
@@ -196,8 +197,7 @@ def one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
-@dataclass(slots=True)
-class JsonMember:
+class JsonMember(Struct):
     """A member of an object: its `name`, and the JSON texts of the name and of the value.
 
     If the value is a list with objects or lists in it, `elements` has the span of each element in the object's text.

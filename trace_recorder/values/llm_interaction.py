@@ -52,6 +52,16 @@ class ErrorInfo(Struct, frozen=True, gc=False):
     to_document = render
 
 
+def stated_error(error: Payload) -> ErrorInfo | None:
+    """Make an `ErrorInfo` from the error in a record. Return None if `error` is not an object."""
+    if not isinstance(error, dict):
+        return None
+    status = error.get("status")
+    if type(status) is not int:
+        status = None
+    return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), status)
+
+
 class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction.
 

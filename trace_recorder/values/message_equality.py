@@ -20,10 +20,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
-THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
+THOUGHT = lazy_pattern(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Matches thoughts in the text of an answer, such as `<think>…</think>`.
 
 Agents leave thoughts out of the history. The opening tag is missing if the chat template wrote it at the end of the

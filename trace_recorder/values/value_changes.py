@@ -6,12 +6,12 @@ Two texts are compared by word (`word_changes`). Lists, and the words of texts, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
@@ -48,7 +48,7 @@ MAX_SHOWN_CHARACTERS = 400
 """`shortened` keeps this many characters of a longer text: half at its beginning, and half at its end."""
 MAX_SHOWN_AROUND = 6
 """If a sequence of unchanged words is long, `_words_near_changes` returns only this many words next to each change."""
-_WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
+_WORD = lazy_pattern(r"\s*(?:\w+|[^\w\s])|\s+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from tests.counting import is_ours, kept_by, watch
 from tests.journals import records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.reading.live_document.document_text import DocumentText
 from trace_recorder.reading.live_document.document_thread import DocumentLimits
-from trace_recorder.reading.live_document.whole_document import DocumentText, WholeDocument
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import PROVIDER_OF_HOST
 from trace_recorder.facts import KINDS, AnnotationFact, ItemFact, Json, LLMStreamFact, RewardFact
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.content_tiers.item_places import ItemPlaces
 from trace_recorder.storage.content_tiers.streams import TextlessStream
@@ -27,10 +28,10 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import PARENT_CONTEXT
 
 _PACKED_LEVEL = 6
-_CHUNK_TIMES = re.compile(r"[A-Za-z0-9+/]*")
-_PART_OF_PATH = re.compile(r"[^/:\[\]]+")
+_CHUNK_TIMES = lazy_pattern(r"[A-Za-z0-9+/]*")
+_PART_OF_PATH = lazy_pattern(r"[^/:\[\]]+")
 """Matches a part of the path of a request, such as the name of a model."""
-_AGENT_ID = re.compile(r"agent_\d{1,9}")
+_AGENT_ID = lazy_pattern(r"agent_\d{1,9}")
 _ANNOTATIONS = frozenset({"exit_code", PARENT_CONTEXT})
 """The annotations that this package writes."""
 _ORIGIN: Vocabulary = {
@@ -284,4 +285,4 @@ def _numbers(value: Payload) -> Payload:
     return value if isinstance(value, int) else None
 
 
-_TRACE_CONTEXT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE_CONTEXT = lazy_pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")

@@ -8,18 +8,17 @@ nor a field of one becomes empty.
 
 from __future__ import annotations
 
-import re
-
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.event_forms import PIECES, EventForm
 from trace_recorder.dialects.json_access import json_value
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.content_tiers.structure import Structure
 from trace_recorder.storage.content_tiers.text_digests import TextDigests
 from trace_recorder.values.json_text import STRING, make_json_writer
 
-_DATA = re.compile(r"(?:data: ?)?(?=[{\[])")
-_FIELD = re.compile(r"event: ?[A-Za-z][\w.-]{0,80}|data: ?\[DONE\]")
-_PIECE = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
+_DATA = lazy_pattern(r"(?:data: ?)?(?=[{\[])")
+_FIELD = lazy_pattern(r"event: ?[A-Za-z][\w.-]{0,80}|data: ?\[DONE\]")
+_PIECE = lazy_pattern(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _MOST_FORMS = 4
 _dump = make_json_writer(",", ":")
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from enum import Enum, auto
 
+from trace_recorder.lazy_patterns import lazy_pattern
+
 
 class Kept(Enum):
     """What is kept of a member."""
@@ -46,13 +48,13 @@ class Kept(Enum):
 Vocabulary = Mapping[str, "Kept | Vocabulary"]
 """For each known name, what is kept of its value. An object may have a vocabulary of its own."""
 
-IDENTIFIER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:/+|=-]{0,199}")
-RUN_ID = re.compile(r"[0-9a-fA-F]{16,64}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-MODEL = re.compile(r"(?=[^ ]*\Z|.*\d)[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,199}(?: [A-Za-z0-9_.:/@+()-]{1,40}){0,4}")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+[a-z]?")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]{5,18}(?:Z|[+-]\d\d:?\d\d)?")
-MEDIA = re.compile(r"[a-z]+/[a-z0-9.+-]+(?:; ?(?:charset|codecs)=[a-zA-Z0-9-]+)?", re.IGNORECASE)
-_STATED_NUMBER = re.compile(r".*(?:_tokens|Tokens|[tT]oken_?[cC]ount|_count|_cost|_duration)")
+IDENTIFIER = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.:/+|=-]{0,199}")
+RUN_ID = lazy_pattern(r"[0-9a-fA-F]{16,64}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+MODEL = lazy_pattern(r"(?=[^ ]*\Z|.*\d)[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,199}(?: [A-Za-z0-9_.:/@+()-]{1,40}){0,4}")
+_WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+[a-z]?")
+TIME = lazy_pattern(r"\d{4}-\d\d-\d\dT[0-9:.]{5,18}(?:Z|[+-]\d\d:?\d\d)?")
+MEDIA = lazy_pattern(r"[a-z]+/[a-z0-9.+-]+(?:; ?(?:charset|codecs)=[a-zA-Z0-9-]+)?", re.IGNORECASE)
+_STATED_NUMBER = lazy_pattern(r".*(?:_tokens|Tokens|[tT]oken_?[cC]ount|_count|_cost|_duration)")
 """Matches the names of members that are counts in every dialect. Only numbers are kept of them."""
 
 ROLES = frozenset(
@@ -76,7 +78,7 @@ def is_count(name: str) -> bool:
 
 
 _LONGEST_COUNT = 64
-_COUNTED = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_COUNTED = lazy_pattern(r"[A-Za-z][A-Za-z0-9_-]*")
 _WORDS_OF_COUNTS = """
 accepted api at audio billed by byok cache cached calls candidates char chars citation classifications code
 completion completions content context cost count counts creation credits currency data deep details document

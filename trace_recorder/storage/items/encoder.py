@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -49,6 +48,7 @@ from trace_recorder.values.json_text import (
     split_members,
 )
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 MIN_MEMBER_CHARACTERS = 256
 """A request's member that is not a list of objects becomes an item if it has at least this many characters."""
@@ -64,8 +64,7 @@ MAX_GROWING_LISTS = 8
 """`encode_lists` keeps at most this many of the newest lists, so that a later list can continue one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """The result of `ItemEncoder.prepare`: the part of a request from `start` to `end`, without its large strings.
 
     If the part is the whole request, `members` has its members. Otherwise `added` has the elements that the request
@@ -83,8 +82,7 @@ class Prepared:
         return (start, end) == (self.start, self.end)
 
 
-@dataclass(slots=True)
-class Encoded:
+class Encoded(Struct):
     """A request that was taken apart.
 
     `new` has the new items, which must be written first. `body` and `items` are members of the request's own fact. When

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from typing import Self
@@ -35,12 +34,12 @@ from trace_recorder.storage.items.large_strings import (
 )
 from trace_recorder.values.json_text import make_json_writer, one_line
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct, field
 
 dump_json = make_json_writer(",", ":")
 
 
-@dataclass(slots=True, eq=False)
-class Element:
+class Element(Struct, eq=False):
     """An element of a list that is given to `encode_lists`.
 
     `text` is its JSON text. `item` is the number of its item, or None while the element is new. `parts` is how many
@@ -55,8 +54,7 @@ class Element:
     chars: int = 0
 
 
-@dataclass(slots=True)
-class ItemList:
+class ItemList(Struct):
     """A list of a request: the numbers of its elements, and the same numbers as ranges."""
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
@@ -272,8 +270,7 @@ A request of another conversation usually differs there.
 """
 
 
-@dataclass(slots=True)
-class ConversationPrefix:
+class ConversationPrefix(Struct):
     """The newest request of a conversation, cut into a head and a tail.
 
     `head` is the length of the head in bytes, and `tail` has the bytes of the tail. `growing` is the longest list,

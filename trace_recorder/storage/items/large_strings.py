@@ -13,23 +13,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from json.decoder import scanstring  # type: ignore[attr-defined]  # its stubs lack it
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import NotJsonError, strict_string
+from trace_recorder.values.structs import Struct
 
 MIN_STRING_CHARACTERS = 8192
 """A string with at least this many characters is large."""
 _MARK = f"@large:{os.urandom(8).hex()}:"
 """The beginning of each mark. The digits in it are random, so that no request has a mark by chance."""
-_MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
-_COLON = re.compile(rb"[ \t\n\r]*:")
+_MARKED = lazy_pattern(rf'"{_MARK}[0-9a-f]{{30}}"')
+_COLON = lazy_pattern(rb"[ \t\n\r]*:")
 
 
-@dataclass(frozen=True, slots=True)
-class LargeString:
+class LargeString(Struct, frozen=True):
     """A large string: its JSON text with quotes, the same text in UTF-8, and the key of its item."""
 
     literal: str
@@ -37,8 +37,7 @@ class LargeString:
     key: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Reduced:
+class Reduced(Struct, frozen=True):
     """JSON text with marks in place of its large strings.
 
     `strings` has these strings by their marks. A mark includes its quotes.

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.structs import Struct
 
 _OPEN = r"[\\\"']{0,9}"
 _VALUE = r"(?![$<{*])([^\s\"'\\]{4,200}+)"
@@ -35,8 +36,7 @@ If the command does not begin at one of them, the flag is skipped.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(Struct, frozen=True):
     """A command with a flag that takes a secret.
 
     `word` is a text that the command contains. `flag` is the pattern of the flag, with the secret as its group. `begin`
@@ -86,15 +86,17 @@ class _Command:
 
 
 _COMMANDS = (
-    _Command("curl", re.compile(_CURL_FLAG + _VALUE), re.compile(r"curl\b"), 300, several_lines=True),
-    _Command("cookies", re.compile(rf"cookies[\"'\\]{{0,9}}\s{{0,3}}[:=]\s{{0,3}}\{{[\"'\\]{{1,9}}{_MEMBER}" + _VALUE)),
-    _Command("sshpass", re.compile(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,3}}{_OPEN}{_VALUE}")),
-    _Command("mysql", re.compile(rf"-p(?<=\s-p){_OPEN}{_VALUE}"), re.compile(r"mysql[a-z]{0,8}\b")),
-    _Command("redis-cli", re.compile(rf"-a(?<=\s-a)[ \t]{{1,3}}{_OPEN}{_VALUE}"), re.compile(r"redis-cli\b")),
+    _Command("curl", lazy_pattern(_CURL_FLAG + _VALUE), lazy_pattern(r"curl\b"), 300, several_lines=True),
+    _Command(
+        "cookies", lazy_pattern(rf"cookies[\"'\\]{{0,9}}\s{{0,3}}[:=]\s{{0,3}}\{{[\"'\\]{{1,9}}{_MEMBER}{_VALUE}")
+    ),
+    _Command("sshpass", lazy_pattern(rf"sshpass[ \t]{{1,4}}-p[ \t]{{0,3}}{_OPEN}{_VALUE}")),
+    _Command("mysql", lazy_pattern(rf"-p(?<=\s-p){_OPEN}{_VALUE}"), lazy_pattern(r"mysql[a-z]{0,8}\b")),
+    _Command("redis-cli", lazy_pattern(rf"-a(?<=\s-a)[ \t]{{1,3}}{_OPEN}{_VALUE}"), lazy_pattern(r"redis-cli\b")),
     _Command(
         "login",
-        re.compile(rf"-p(?<=\s-p)[ \t]{{1,3}}{_OPEN}{_VALUE}"),
-        re.compile(rf"login\b(?:{_AFTER_A_CLIENT})"),
+        lazy_pattern(rf"-p(?<=\s-p)[ \t]{{1,3}}{_OPEN}{_VALUE}"),
+        lazy_pattern(rf"login\b(?:{_AFTER_A_CLIENT})"),
     ),
 )  # fmt: skip
 

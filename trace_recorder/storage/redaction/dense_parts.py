@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.first_look import STEMS
 from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 from trace_recorder.values.structs import Struct
@@ -50,8 +51,8 @@ class Density(Struct, gc=False):
         self._at = max(self._at, end - self.close)
 
 
-_DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
-_LAST_NAME = re.compile(
+_DENSE_PART = lazy_pattern(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
+_LAST_NAME = lazy_pattern(
     r"(?: {0,3}[A-Za-z-]{3,20})?[ \t]{0,20}+(?:[:=>,]{1,2}|si|saw)?[ \t]{0,20}+['`\]]{0,2}[A-Za-z_-]{0,14}"
     rf"(?:{'|'.join(stem[::-1] for stem in STEMS)})[A-Za-z_.-]{{0,30}}(?![A-Za-z0-9_-])",
     re.IGNORECASE,

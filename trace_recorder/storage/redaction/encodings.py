@@ -14,18 +14,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, OF_TEXT, Look
 from trace_recorder.storage.redaction.json_strings import BETWEEN, string_end
 from trace_recorder.storage.redaction.secret_spans import ENCODED, JoinedTexts, Secret, Spans
 from trace_recorder.storage.redaction.spellings import of_urls
 
-_WORD = re.compile(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
-_ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
+_WORD = lazy_pattern(rf"{OF_TEXT.pattern.decode()}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
+_ESCAPED = lazy_pattern(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _LETTERS_OF_URLS = string.ascii_letters + string.digits + "._~+*-%"
 _IN_ESCAPED = re.sub(rb"[^%s]" % re.escape(_LETTERS_OF_URLS.encode()), b" ", bytes(range(256)))
 """Translates the characters that a percent-encoded word cannot have to blanks."""
-_ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
+_ESCAPE = lazy_pattern(r"%[2-7][0-9A-Fa-f]")
 Span = tuple[int, int]
 Search = Callable[[str], list[Secret]]
 """A function that returns the secrets of a text."""

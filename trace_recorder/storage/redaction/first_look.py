@@ -22,6 +22,7 @@ from threading import get_ident
 from typing import NamedTuple
 
 from trace_recorder.clocks import monotonic_seconds
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.patterns import FORMS
 
 ENCODED = 24
@@ -35,7 +36,7 @@ KEPT = 1200
 STEP = 1024
 """A text is tested for an opaque part at positions that are this far apart."""
 
-_OPAQUE = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
+_OPAQUE = lazy_pattern(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+|[-+0-9.eE, \n]{{{LONGEST_NUMBERS},}}+")
 STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "sig", "cookie")
 """The stems of secrets' names."""
 COMMAND_WORDS = ("curl", "mysql", "sshpass", "login", "redis-cli", "cookies")
@@ -48,23 +49,23 @@ _BESIDE_RUNS = frozenset({".", "-", "|", "0.", "s.", ":A", "1/", "2/", "SK", "KE
 _ROW = "A" * 20
 """A literal of equal letters is found by a search of its own, because it is at each place of a longer row."""
 _ROW_BYTES = _ROW.encode()
-_ROWS = re.compile(b"A{20,}+")
+_ROWS = lazy_pattern(b"A{20,}+")
 _BEFORE_IDS = (b"1/", b"2/")
 """The literals of a run with one or two numbers and a colon before it."""
 _LONGEST_ID = 45
-_HEX = re.compile(rb"[0-9a-f]{32}")
+_HEX = lazy_pattern(rb"[0-9a-f]{32}")
 _LONGEST_SALT = 80
-_BEFORE_SALT = re.compile(rb"(?<=[0-9])\$")
+_BEFORE_SALT = lazy_pattern(rb"(?<=[0-9])\$")
 _MAY_PRECEDE_RUN = b".:|$"
-_BEFORE_RUN = re.compile(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=[|$])|(?<=:)(?:a|[0-9a-f]{32})")
+_BEFORE_RUN = lazy_pattern(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=[|$])|(?<=:)(?:a|[0-9a-f]{32})")
 """Matches a run that may follow one of the literals in `_BESIDE_RUNS`."""
 _BACKSLASH, _DOT = b"\\."
-_AFTER_RUN = re.compile(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
+_AFTER_RUN = lazy_pattern(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 """Matches a dot after a run if the secret goes on after the dot."""
-_IN_RUN = re.compile(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
+_IN_RUN = lazy_pattern(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
 """Matches a hyphen between two ids that are one secret together."""
 _TWO_IDS = 49
-_BEFORE_HEX = re.compile(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
+_BEFORE_HEX = lazy_pattern(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
 """Matches the literals of `_BESIDE_RUNS` that are in a run."""
 _SHORTEST_WITH_LITERAL = 34
 """A run has at least this many characters if a literal is in it."""
@@ -74,7 +75,7 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
 _FIRST_OF_TEXT = b"CDIJKLMNOPQRSTUVWXYZabcdef"
-OF_TEXT = re.compile(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
+OF_TEXT = lazy_pattern(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
 """Matches six groups of four letters of base64 that encode three characters of ASCII each.
 
 One in fifteen random groups of four letters matches, too.
@@ -107,9 +108,8 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
-_IS_LITERAL = bytes(
-    any(form.literal.lower() == word.decode() for form in FORMS if form.literal not in _BESIDE_RUNS) for word in WORDS
-)
+_SEARCHED_LITERALS = {form.literal.lower().encode() for form in FORMS if form.literal not in _BESIDE_RUNS}
+_IS_LITERAL = bytes(word in _SEARCHED_LITERALS for word in WORDS)
 _LITERAL_NUMBERS = frozenset(number for number, is_literal in enumerate(_IS_LITERAL) if is_literal)
 _COMMAND_NUMBERS = frozenset(range(_STEMS_END, _COMMANDS_END))
 _OTHER_NUMBERS = frozenset(range(_STEMS_END, _MARKS_END))

@@ -12,12 +12,13 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.urls import url_secrets
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER
 
 Raw = Sequence[tuple[bytes, bytes]]
 
-_KEPT = re.compile(
+_KEPT = lazy_pattern(
     r"x-request-id|request-id|x-ms-request-id|apim-request-id|x-goog-request-id|x-client-request-id|cf-ray|x-amzn-requestid"
     r"|x-amzn-bedrock-[a-z-]+"
     r"|x-generation-id|openai-(?:processing-ms|version|model|beta)|anthropic-(?:version|beta)|retry-after(?:-ms)?"
@@ -25,14 +26,14 @@ _KEPT = re.compile(
     r"|(?:x-|anthropic-)?ratelimit-[a-z-]+"
     rf"|{REPLAYED_FROM_HEADER}"
 )
-_SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
-_OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
-_SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
+_SECRET = lazy_pattern(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
+_OF_ONE_REQUEST = lazy_pattern(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
+_SIGNED = lazy_pattern(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
 """Matches an Authorization header's value such as `AWS4-HMAC-SHA256 … Signature=…`.
 
 Such a value has a signature of the request, and no key.
 """
-_SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
+_SCHEME = lazy_pattern(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 
 

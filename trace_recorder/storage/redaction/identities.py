@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import PurePath, PureWindowsPath
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.secret_spans import EMAIL, HOST_NAME, IP_ADDRESS, USER_NAME, Secret
 
@@ -30,20 +31,20 @@ _COMMON = frozenset(
 )
 """Names of accounts and hosts that identify nobody, or are words of every run. They are masked in no text."""
 _SHARED_HOMES = frozenset({"shared", "public", "default", "all users", "linuxbrew"})
-_HOME = re.compile(
+_HOME = lazy_pattern(
     r"(?:/home/|/Users/|/var/home/|[A-Za-z]:(?:\\\\?|/)Users(?:\\\\?|/))(?P<name>[\w.-]{1,64})(?![\w.-])"
 )
-_EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])")
-_IP = re.compile(
+_EMAIL = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])")
+_IP = lazy_pattern(
     r"(?<![\w.:])(?:(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)|(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{1,4}(?![\w:]))"
 )
-_EMAIL_SIGN = re.compile(r"(?:@|\\u0040)[A-Za-z0-9-]{1,63}\.[A-Za-z]")
-_IP_SIGNS = (re.compile(r"\.\d{1,3}\.\d{1,3}\.\d"), re.compile(r":[0-9A-Fa-f]{0,4}:"))
-_HOME_SIGN = re.compile(r"home\\?/|Users(?:\\{1,4}|\\?/)")
+_EMAIL_SIGN = lazy_pattern(r"(?:@|\\u0040)[A-Za-z0-9-]{1,63}\.[A-Za-z]")
+_IP_SIGNS = (lazy_pattern(r"\.\d{1,3}\.\d{1,3}\.\d"), lazy_pattern(r":[0-9A-Fa-f]{0,4}:"))
+_HOME_SIGN = lazy_pattern(r"home\\?/|Users(?:\\{1,4}|\\?/)")
 """Match a part of each of these in JSON text, in which characters may be escaped."""
 _LONGEST = 320
 """An e-mail address at the end of a part of a stream may have this many characters."""
-_LAST_WORD = re.compile(r"[^\s\"'<>(),;]{1,320}\Z")
+_LAST_WORD = lazy_pattern(r"[^\s\"'<>(),;]{1,320}\Z")
 
 
 class Identities:

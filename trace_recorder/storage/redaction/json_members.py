@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.known_values import KnownSecrets
@@ -32,6 +32,7 @@ from trace_recorder.storage.redaction.secret_spans import DEFINED, MEMBER, NO_SP
 from trace_recorder.storage.redaction.spellings import of_json
 from trace_recorder.values.json_text import COLON
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct, field
 
 Span = tuple[int, int]
 
@@ -52,13 +53,13 @@ _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thou
 """Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
 _SEAL = 40
 """The value of a member in `_SEALED` counts as signed or encrypted only if it has at least this many characters."""
-_ITEM = re.compile(r"@string:\d+")
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
-_BEGINS_WITH_JSON = re.compile(r"\"(?:\s|\\[nrt]){0,200}[{\[]")
+_ITEM = lazy_pattern(r"@string:\d+")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z][A-Za-z_./-]{0,60}")
+_BEGINS_WITH_JSON = lazy_pattern(r"\"(?:\s|\\[nrt]){0,200}[{\[]")
 
-_SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
-_SPACE = re.compile(r"\s")
-_PLACEHOLDER = re.compile(
+_SCHEME = lazy_pattern(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
+_SPACE = lazy_pattern(r"\s")
+_PLACEHOLDER = lazy_pattern(
     r"str(?:ing)?|text|bytes|any|object|number|int(?:eger)?|bool(?:ean)?|null|none|nil|undefined|true|false|\*+|x{3,}|\.{3}|…"
     r"|<[^<>]*>|\$\{[^{}]*\}|\$\(.*\)|\$[A-Za-z_]\w*|%\w+%|\{+[^{}]*\}+|(?:your|my)[-_ ].*|\[REDACTED:.*"
     r"|\[%[^\[\]]*%\]|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
@@ -69,12 +70,12 @@ _FEWEST_LABELS = 6
 """A table of labels has at least this many strings."""
 _MAX_JUDGED = 1000
 """At most this many strings of a table decide whether it is a table of labels."""
-_REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
+_REFERENCE = lazy_pattern(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
 """Matches a label that is empty, a variable, or only a reference to another label, such as `[%key:common::ok%]`."""
-_NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
+_NO_LABEL = lazy_pattern(r"[0-9@#$^+=~_\\|]")
 _OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
-_FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
-_INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_FIELD = lazy_pattern(r"\"\s{0,20}+:\s{0,20}+\"")
+_INSIDE = lazy_pattern(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _LONGEST_NAME = 80
 _LONGEST_OPEN = 4096
 """If a stream's text so far ends inside a field's value, the masking waits for the rest.
@@ -82,10 +83,12 @@ _LONGEST_OPEN = 4096
 It waits for at most this many characters.
 """
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-_TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
-_FIRST_TOKEN = re.compile(rf'\{{(?=\s{{0,200}}")|(?="[\[\s]{{0,200}}\{{(?:\s|\\[nrt]){{0,200}}\\){_STRING}', re.DOTALL)
+_TOKEN = lazy_pattern(rf"{_STRING}|[{{}}]", re.DOTALL)
+_FIRST_TOKEN = lazy_pattern(
+    rf'\{{(?=\s{{0,200}}")|(?="[\[\s]{{0,200}}\{{(?:\s|\\[nrt]){{0,200}}\\){_STRING}', re.DOTALL
+)
 """Matches the beginning of an object of JSON in any text, or a string that begins with such an object."""
-MCP_STRING = re.compile(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
+MCP_STRING = lazy_pattern(r'mcp(?:\\{0,64}+"|\\{1,64}+u0022)')
 """Matches the end of a string `"mcp"`, also where it is inside another string of JSON."""
 
 
@@ -273,8 +276,7 @@ def open_field(text: str) -> int:
     return -1
 
 
-@dataclass(slots=True)
-class _OpenObject:
+class _OpenObject(Struct):
     """An object of JSON while it is read.
 
     `secrets` has the spans of strings that are secrets if the object is an MCP server.

@@ -12,10 +12,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring, encode_basestring_ascii
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import COLON
 
-ESCAPED_LETTER = re.compile(r"\\(?:u00(?:0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
+ESCAPED_LETTER = lazy_pattern(r"\\(?:u00(?:0[9aAdD]|[2-7][0-9A-Fa-f])|/)")
 """Matches an escape in JSON text of an ASCII character that needs no escape, or that may separate words."""
 _LABELS = frozenset({"name", "key", "Name", "Key", "variable"})
 _VALUES = frozenset({"value", "Value"})
@@ -43,7 +44,7 @@ def literals(text: str) -> Iterator[tuple[int, int]]:
         start = find('"', end + 1)
 
 
-_REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_REST_OF_STRING = lazy_pattern(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 def string_end(text: str, position: int) -> int:
@@ -184,7 +185,7 @@ def _may_be_cut(text: str, line_end: int, first: int, unfinished: Callable[[str]
     return unfinished(before) == 0
 
 
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],]', re.DOTALL)
+_TOKEN = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],]', re.DOTALL)
 
 
 def pointers_of(text: str, starts: Iterable[int]) -> dict[int, str]:
@@ -238,7 +239,7 @@ def _is_encodable(text: str) -> bool:
     return text.isascii() or not _SURROGATE.search(text)
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import repeat, takewhile
 from operator import methodcaller
+from typing import NamedTuple
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.dense_parts import CLOSE_KEYS, Density, dense_end
 from trace_recorder.storage.redaction.first_look import NUMBERS, Look
 from trace_recorder.storage.redaction.json_strings import string_end
@@ -55,54 +57,71 @@ _INSIDE = frozenset(
     }
 )
 """Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
-_OPEN_END = re.compile(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
+_OPEN_END = lazy_pattern(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
 """Matches the end of a form's pattern that reads the rest of a key. The fewest letters of it show that a key begins."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
-_PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
+_WHOLE_WORD = lazy_pattern(f"{_IN_WORDS}+")
+_CAPITAL, _MARK = lazy_pattern("[~A-Z]"), lazy_pattern(r"[-_./|]")
+_PART_OF_WORD = lazy_pattern(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 _BESIDE = frozenset(string.ascii_letters + string.digits + "_.+/-")
 
 
-class _Literal:
-    """A literal, and the forms with this literal.
+class _Beginning(NamedTuple):
+    """What is known of a literal before its forms are tried.
 
-    `offset` is the position in the literal at which it counts as examined. If `is_counted` is True, literals of this
-    kind that are too close to each other make a text dense. If `is_marked` is True, the literal has a hyphen, an
-    underscore or a dot, and a long word must follow the last one.
+    `regex` matches at the literal if a key may be there. `offset` is the position in the literal at which it counts as
+    examined. If `is_counted` is True, literals of this kind that are too close to each other make a text dense. If
+    `is_marked` is True, the literal has a hyphen, an underscore or a dot, and a long word must follow the last one.
     """
+
+    regex: str
+    offset: int = 0
+    is_counted: bool = False
+    is_marked: bool = False
+
+
+class _Literal:
+    """A literal, and the forms with this literal."""
 
     def __init__(self, text: str) -> None:
         self.forms: list[tuple[SecretForm, int]] = []
-        self.offset = 0
-        self.is_counted = self.is_marked = False
         self.text = text
-        self._begins: dict[str, None] = {}
 
-    def add(self, form: SecretForm, index: int) -> None:
-        """Add a form with this literal."""
-        self.forms.append((form, index))
+    @cached_property
+    def beginning(self) -> _Beginning:
+        """What is known of the literal, found out when a text has it: most texts have few of all literals."""
+        of_forms = [self._beginning_of(form) for form, _ in self.forms]
+        last = of_forms[-1]
+        return _Beginning(
+            "|".join(dict.fromkeys(each.regex for each in of_forms)),
+            last.offset,
+            is_counted=last.is_counted,
+            is_marked=any(each.is_marked for each in of_forms),
+        )
+
+    def _beginning_of(self, form: SecretForm) -> _Beginning:
         text = self.text
-        rare = re.search("[~A-Z]", text) or re.search(r"[-_./|]", text)
+        rare = _CAPITAL.search(text) or _MARK.search(text)
         regex = _OPEN_END.sub(r"{\1}\2", form.from_literal or form.regex)
-        if rare is not None and re.fullmatch(f"{_IN_WORDS}+", text):
-            self.is_counted = True
-            self.offset = rare.start()
-            if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
-                self.offset = max(map(text.rfind, _MARKS))
-                head, rest = re.escape(text[: self.offset + 1]), re.escape(text[self.offset + 1 :])
-                regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
-                self.is_marked = True
-            elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
-                begins = ""
-                if len(set(text)) == 1:  # not inside a row of equal letters
-                    begins = f"(?<!{text[0]}{text})"
-                regex = f"{re.escape(text)}{begins}{_REST}"
-        self._begins[regex] = None
+        if rare is None or not _WHOLE_WORD.fullmatch(text):
+            return _Beginning(regex)
+        offset, is_marked = rare.start(), False
+        if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
+            offset, is_marked = max(map(text.rfind, _MARKS)), True
+            head, rest = re.escape(text[: offset + 1]), re.escape(text[offset + 1 :])
+            regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
+        elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
+            begins = ""
+            if len(set(text)) == 1:  # not inside a row of equal letters
+                begins = f"(?<!{text[0]}{text})"
+            regex = f"{re.escape(text)}{begins}{_REST}"
+        return _Beginning(regex, offset, is_counted=True, is_marked=is_marked)
 
     @cached_property
     def may_begin(self) -> re.Pattern[str]:
         """The pattern that matches at the literal if a key may be there. It is quicker than the patterns of forms."""
-        return re.compile("|".join(self._begins))
+        return re.compile(self.beginning.regex)
 
     @cached_property
     def everywhere(self) -> re.Pattern[str]:
@@ -125,7 +144,7 @@ class _Literal:
 def _literals() -> list[_Literal]:
     by_text: dict[str, _Literal] = {}
     for index, form in enumerate(FORMS):
-        by_text.setdefault(form.literal, _Literal(form.literal)).add(form, index)
+        by_text.setdefault(form.literal, _Literal(form.literal)).forms.append((form, index))
     return list(by_text.values())
 
 
@@ -142,8 +161,18 @@ def _by_word() -> tuple[list[int], ...]:
 
 _BY_WORD = _by_word()
 """The numbers of the literals, by the number of their word."""
-_IS_MARKED = bytes(all(LITERALS[number].is_marked for number in numbers) for numbers in _BY_WORD)
-"""Whether no literal of a word begins a secret inside a word, by the number of the word."""
+
+
+class _Marked(dict[int, bool]):
+    """Whether no literal of a word begins a secret inside a word, by the number of the word."""
+
+    def __missing__(self, word: int) -> bool:
+        is_marked = all(LITERALS[number].beginning.is_marked for number in _BY_WORD[word])
+        self[word] = is_marked
+        return is_marked
+
+
+_IS_MARKED = _Marked()
 _start_of = methodcaller("start")
 _Place = tuple[int, int]
 """A position in a text, and the number of the literal there."""
@@ -165,7 +194,7 @@ def possible_keys(look: Look) -> Iterator[int]:
         literal = LITERALS[number]
         if start < done or not literal.may_begin.match(text, start):
             continue
-        is_dense = literal.is_counted and density.add(start + literal.offset)
+        is_dense = literal.beginning.is_counted and density.add(start + literal.beginning.offset)
         if is_dense or literal.secrets_at(text, start):
             yield start
             done = string_end(text, start)
@@ -198,10 +227,11 @@ def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
     last = -1
     for start, number in places:
         literal = LITERALS[number]
-        if not literal.is_counted:
+        beginning = literal.beginning
+        if not beginning.is_counted:
             others.append((start, number))
             continue
-        position = start + literal.offset
+        position = start + beginning.offset
         if position < done or not literal.may_begin.match(text, start):
             continue
         is_dense = density.add(position) if position > last else density.is_dense
@@ -241,7 +271,7 @@ def _dense_part(text: str, masked: int, position: int) -> Secret:
 _LONGEST_PIECE = 1000
 _SHORTEST_PIECE = 12
 _MOST_ROUNDS = 4
-_REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_PIECE}}}+")
+_REST_OF_WORD = lazy_pattern(rf"[^ \n]{{0,{_LONGEST_PIECE}}}+")
 
 
 def keys_beside(text: str, spans: Spans) -> Spans:

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.first_look import any_word
 from trace_recorder.storage.redaction.secret_spans import KNOWN, Secret, Spans, join, replace
@@ -39,16 +40,16 @@ TELLING = 3
 ANYWHERE = 16
 """A value of at least this many characters is masked inside a longer word too."""
 
-_MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
+_MASKS = lazy_pattern(r"\[REDACTED:[a-z-]{1,40}\]")
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
 )
 """Values that people write where a key is required but not used. Masking them would damage prose."""
-_PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
-_WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
-_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
-_ESCAPE = re.compile("%..")
-_BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
+_PLAIN = lazy_pattern(r"[A-Za-z0-9._~-]+")
+_WORD = lazy_pattern(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
+_WORDS = lazy_pattern(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
+_ESCAPE = lazy_pattern("%..")
+_BEFORE = lazy_pattern(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
 
 
 def is_unlike_words(value: str) -> bool:
@@ -142,7 +143,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
     return _BEFORE.search(text, max(0, start - 6), start) is not None
 
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,

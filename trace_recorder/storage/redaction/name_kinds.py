@@ -15,6 +15,8 @@ from itertools import product
 from string import ascii_lowercase
 from typing import Literal
 
+from trace_recorder.lazy_patterns import lazy_pattern
+
 Kind = Literal["strong", "weak", "cookie"]
 Notation = Literal["quoted", "variable", "line", "sentence", "bare"]
 """How a value is written after its name.
@@ -64,16 +66,16 @@ _NO_SECRET = (
     ),
     *("bypass", "compass", "monkey", "hotkey"),
 )
-_NO_SECRET_ALONE = re.compile(
+_NO_SECRET_ALONE = lazy_pattern(
     r"turkey|hockey|jockey|donkey|whiskey|keyword|surpass|encompass|author|sha\d+", re.IGNORECASE
 )
 _UPPER = ("_KEY", "_TOKEN", "_SECRET", "_SECRETS", "_AUTH", "_CREDENTIAL", "_CREDENTIALS")
 """The ends of names in capitals whose values are secrets. Environment variables have such names."""
-_COMPOUND = re.compile(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_COMPOUND = lazy_pattern(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
+_CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = str.maketrans("", "", "_-")
 _LONGEST_NAME = 60
-_ABOUT_A_SECRET = re.compile(
+_ABOUT_A_SECRET = lazy_pattern(
     r"(?:is|has|had|no|not|use|uses|show|hide|forgot|forgotten|reset|change|toggle|require|requires|required|need|needs|allow"
     r"|enable|disable|invalid|wrong|missing|incorrect|weak|expired|enter)[_-]",
     re.IGNORECASE,
@@ -174,7 +176,7 @@ SHORTEST = 4
 SHORTEST_WEAK = 16
 """A value after a "weak" name is a secret only if it has at least this many characters."""
 _PATHS = ("/", "./", "~/", "../")
-PLACEHOLDER = re.compile(
+PLACEHOLDER = lazy_pattern(
     r"\[redacted|\[%|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
@@ -184,18 +186,18 @@ PLACEHOLDER = re.compile(
 
 The text must be in lower case, because a pattern that ignores case would take twice as long.
 """
-_HEX = re.compile(r"[0-9a-f]{1,100}")
-_PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]")
-_TYPE = re.compile(
+_HEX = lazy_pattern(r"[0-9a-f]{1,100}")
+_PREFIX_OF_KEY = lazy_pattern(r"(?:an?|secret|token|test|api[-_]?key)[-_]")
+_TYPE = lazy_pattern(
     r"(?:u?int|float|bytes?|str(?:ing)?|utf|bool(?:ean)?|char|varchar|text|any|object|list|dict|number|none|sha|md|base|b|aes"
     r"|rsa|hmac|ed|es|hs|rs)[-_\d]*(?:\.[a-z_]++)*",
 )
-_VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
-_DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
-_WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
-_SMALL_WORD = re.compile(r"[a-z]{4,}(?>(?:-[a-z]++)*)")
-_MENTIONS_SECRET = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
-_DESCRIBES_SECRET = re.compile(
+_VERSION = lazy_pattern(r"v?\d+(?:[._]\d++)+")
+_DOTTED = lazy_pattern(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
+_WORDS = lazy_pattern(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
+_SMALL_WORD = lazy_pattern(r"[a-z]{4,}(?>(?:-[a-z]++)*)")
+_MENTIONS_SECRET = lazy_pattern(r"pass|secret|token|key|auth|cred|jwt|bearer")
+_DESCRIBES_SECRET = lazy_pattern(
     r"(?:pass(?:word|wd)?|secrets?|token|key|auth|creds?|credentials?|ref)\Z"
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
@@ -206,17 +208,17 @@ The word mentions secrets or describes their state, as in `password: expired`, o
 `id-token: write`. The word may also be a placeholder, as in `secret: any-example`, or refer to a secret, as in
 `secret: vault-ref`.
 """
-_EXPRESSION = re.compile(
+_EXPRESSION = lazy_pattern(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is easier to read on one line
 )
-_HASH = re.compile(
+_HASH = lazy_pattern(
     r"(?:sha\d+[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f]{4}-.*", re.IGNORECASE
 )
-_SYMBOL = re.compile(r"[!@#$%^&*+=~?]")
-_DIGIT = re.compile(r"\d")
-_OPERATOR = re.compile(r"[=*+?]")
-_CAPITAL_INSIDE = re.compile(r"[a-z][A-Z]")
-_CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
+_SYMBOL = lazy_pattern(r"[!@#$%^&*+=~?]")
+_DIGIT = lazy_pattern(r"\d")
+_OPERATOR = lazy_pattern(r"[=*+?]")
+_CAPITAL_INSIDE = lazy_pattern(r"[a-z][A-Z]")
+_CONSONANTS = lazy_pattern(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
 def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.name_kinds import SCHEMES
 
 _QUOTE = r"\\{0,7}[\"'`]"
@@ -64,10 +65,10 @@ _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:{SIGNS})[ \t]{{0,20}}+(?:{_QU
 
 
 def _named(value: str) -> re.Pattern[str]:
-    """Compile the pattern of a name, a separator and the beginning of a value, for a text in lower case."""
+    """Return the pattern of a name, a separator and the beginning of a value, for a text in lower case."""
     opens = rf"[ \t]{{0,20}}+(?>({_QUOTE})?)(?>({_SCHEME} {{1,3}}+)?){value}"
     space = r"[ \t]{0,20}+"
-    return re.compile(
+    return lazy_pattern(
         rf"{_COOKIE}"
         rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:({_QUOTE})?\]?{_EMPHASIS_END}{space}"
         rf"(?:(?:(?:is|was)(?=:))?({SIGNS}){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){opens}"
@@ -88,7 +89,7 @@ The name ends where the group `COOKIE_END` or `MEMBER_END` ends. Only the match 
 list has the group `ESCAPES`. The match of a name without a value has the group `QUOTE_ALONE`.
 """
 
-IN_SENTENCE = re.compile(
+IN_SENTENCE = lazy_pattern(
     r"(?:(?:\A|\n)[^({\[\n]{0,60}"
     r"|(?<![A-Za-z0-9])[\"'`](?=[^\s:,;)\]}])(?:[^({\[\n\"'`\\]|(?<=[A-Za-z])\\?'(?=[A-Za-z])|\\n){0,60})"
     r"(?:[A-Za-z][,;.]?|(?<![^ ])/) \Z"
@@ -97,7 +98,7 @@ IN_SENTENCE = re.compile(
 
 A quote begins a text of its own, whatever is before the quote.
 """
-IN_BRACKETS = re.compile(r"\[[^\[\]\n]{1,40}\] ")
+IN_BRACKETS = lazy_pattern(r"\[[^\[\]\n]{1,40}\] ")
 """Matches words in brackets, as in the lines of logs."""
-IN_PARENTHESES = re.compile(r"(?:\A|[A-Za-z0-9.,;:!?\"'] |\n)\((?:[A-Za-z][^()\[\]{}<>\n=:]{0,40}[,;]? )?\Z")
+IN_PARENTHESES = lazy_pattern(r"(?:\A|[A-Za-z0-9.,;:!?\"'] |\n)\((?:[A-Za-z][^()\[\]{}<>\n=:]{0,40}[,;]? )?\Z")
 """Matches the text before a name in parentheses of a sentence, as in "Log in as bob (password: …)"."""

@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Callable
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.dense_parts import Density
 from trace_recorder.storage.redaction.json_strings import TEXT_END
 from trace_recorder.storage.redaction.name_kinds import (
@@ -52,13 +53,13 @@ class _Characters:
     """The patterns of a value that consists of some characters: `whole`, and `sample` for its judged beginning."""
 
     def __init__(self, characters: str) -> None:
-        self.whole = re.compile(rf"{characters}++")
-        self.sample = re.compile(rf"{characters}{{1,{LONGEST_JUDGED}}}+")
+        self.whole = lazy_pattern(rf"{characters}++")
+        self.sample = lazy_pattern(rf"{characters}{{1,{LONGEST_JUDGED}}}+")
 
 
 _QUOTED = _Characters(r"[^\s\"'`\\<>\0-\x1f]")
 _BARE = _Characters(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]")
-_TAIL = re.compile(
+_TAIL = lazy_pattern(
     r"(?>(?:[,;&|](?![,;&|]|(?:amp|quot|apos|lt|gt|nbsp|#\w{1,5});|[\w.$-]{1,60}[ \t]{0,3}[:=])"
     r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++)+)"
 )
@@ -66,17 +67,17 @@ _TAIL = re.compile(
 
 The next parameter (`&user=me`), an entity of HTML (`&quot;`) and an operator (`&&`) do not belong to the value.
 """
-_ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
+_ALONE = lazy_pattern(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 """Matches the end of a line, a closing XML tag or a quotation mark.
 
 If one of these follows a value, nothing else is in the value's line, element or quotes.
 """
 _QUOTES = ('"', "'", "`")
-_REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
-COOKIE_LIST = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
+_REST_OF_LINE = lazy_pattern(r"[^\"'`\\\r\n\f<>]{8,}+")
+COOKIE_LIST = lazy_pattern(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
-_JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
+_JSON_SCALAR = lazy_pattern(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _LONGEST_NAME = 60
 
@@ -213,7 +214,7 @@ def _is_emphasised(match: re.Match[str]) -> bool:
     return _EMPHASIS.search(match.string, match.end(MEMBER_END), match.end()) is not None
 
 
-_EMPHASIS = re.compile(r"\*|__|</")
+_EMPHASIS = lazy_pattern(r"\*|__|</")
 
 
 def _is_in_parentheses(name_match: NameMatch) -> bool:
@@ -225,8 +226,8 @@ def _is_in_parentheses(name_match: NameMatch) -> bool:
     return value is not None and _NAME_OF_TYPE.fullmatch(value[1]) is None
 
 
-_VALUE_IN_PARENTHESES = re.compile(r"([^\s\"'`\\<>,;&|(){}\[\]]{6,60})\)")
-_NAME_OF_TYPE = re.compile(
+_VALUE_IN_PARENTHESES = lazy_pattern(r"([^\s\"'`\\<>,;&|(){}\[\]]{6,60})\)")
+_NAME_OF_TYPE = lazy_pattern(
     r"[A-Z][A-Za-z]{0,40}[0-9]{1,3}|[A-Z][A-Za-z]{0,40}[0-9]{1,5}[A-Z][A-Za-z]{0,40}|[a-z_]{1,40}[0-9]{1,3}"
 )
 
@@ -277,7 +278,7 @@ def _name_begins(text: str, stem: int) -> int:
     return begin
 
 
-_ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
+_ESCAPE = lazy_pattern(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
 
 
 def has_cookies(value: str) -> bool:
@@ -316,7 +317,7 @@ def _begins_line(before: str, begin: int) -> bool:
     )
 
 
-_COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
+_COLOUR = lazy_pattern(r"\[[0-9;]{1,8}m\Z")
 
 
 def _assigned(name_match: NameMatch) -> Notation:
@@ -341,7 +342,7 @@ def _assigned(name_match: NameMatch) -> Notation:
     return "bare"
 
 
-_IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
+_IN_CALL = lazy_pattern(r"[(,][^)\n]{0,60}\Z")
 
 
 def notation_behind_blank(before: str, name: str, blank: str) -> Notation | None:
@@ -365,7 +366,7 @@ def notation_behind_blank(before: str, name: str, blank: str) -> Notation | None
 
 
 _SETTERS = ("setx", "set -gx", "set -x", "set", "ENV", "setenv")
-_SET_BEFORE = re.compile(
+_SET_BEFORE = lazy_pattern(
     r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
     r"|(?:setx|set -g?x|(?:(?<![A-Za-z])|(?<=\\[nrt]))set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
 )
@@ -373,4 +374,4 @@ _SET_BEFORE = re.compile(
 
 The password of the login may be in the next line.
 """
-_CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")
+_CALLED = lazy_pattern(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import repeat
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.first_look import Look
@@ -46,10 +47,10 @@ from trace_recorder.values.structs import Struct
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
-_LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
-_JSON_MEMBER = re.compile(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
-_ELEMENT_END = re.compile(r"\"\s{0,20}+,")
-_LABEL = re.compile(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
+_LONG_VALUE = lazy_pattern(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
+_JSON_MEMBER = lazy_pattern(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_ELEMENT_END = lazy_pattern(r"\"\s{0,20}+,")
+_LABEL = lazy_pattern(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 """Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
 _LONGEST_LABEL = 60
 
@@ -148,7 +149,7 @@ _BEFORE_NAME = 140
 """So many characters before a stem decide whether a secret follows its name."""
 _BEHIND_SHORT, _BEHIND_LONG = 100, 700
 """So many characters after the separator decide this, for short and for long values."""
-_LONG = re.compile(r"[^\s\"'`<>]{60}")
+_LONG = lazy_pattern(r"[^\s\"'`<>]{60}")
 
 
 def _is_followed(
@@ -173,7 +174,7 @@ def _is_followed(
     return value_of(name_match, is_known, Density(CLOSE_NAMES))[0] is not None
 
 
-_FIELD = re.compile(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
+_FIELD = lazy_pattern(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 
 def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.first_look import COMMAND_WORDS, STEMS
 from trace_recorder.storage.redaction.json_members import open_field
 from trace_recorder.storage.redaction.key_forms import HASH_BEGINNINGS
@@ -23,7 +24,7 @@ LONGEST = PEM_LONGEST + 100
 """This many characters at the end of a text are examined."""
 LONGEST_WORD = 4096
 
-_WORD_BACKWARDS = re.compile(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}+")
+_WORD_BACKWARDS = lazy_pattern(rf"[!#-&*+\-./0-:<=?-_a-~]{{1,{LONGEST_WORD}}}+")
 _LONGEST_BEFORE = 100
 """At most this many characters before a name, in its line, wait together with the name."""
 _QUOTES = r"(?:\\{0,7}[\"'`\])]){0,3}"
@@ -32,27 +33,27 @@ _EMPHASIS_END = r"(?:\*{1,3}|__?|<(?:/[a-z]{0,6}>?)?)?"
 _NAME = rf"(?:{'|'.join(STEMS)})[A-Za-z0-9_-]{{0,24}}"
 _PAIR = rf",?\s{{0,20}}{_QUOTES}(?:value{_QUOTES}[ \t]{{0,20}}[:=]?|v?a?l?u?)"
 """Matches a part of the text between the string of a member "name" and the string of the member "value" after it."""
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     rf"{_NAME}{_QUOTES}{_EMPHASIS_END}"
     rf"(?:[ \t]{{0,20}}(?:{SIGNS}|[>,]|(?:is|was):?){_EMPHASIS_END}|{_PAIR})?"
     rf"[ \t]{{0,20}}{_QUOTES}(?:{SCHEMES}[ ]{{0,3}})?[!#-&*+\-./0-:,;=?-_a-~\u00c0-\u052f]{{0,{LONGEST_WORD}}}\Z",
     re.IGNORECASE,
 )
-_ALONE = re.compile(
+_ALONE = lazy_pattern(
     rf"{_NAME}[ \t]{{0,20}}[:=>][ \t]{{0,20}}(?:{SCHEMES} {{1,3}})?[a-z-]{{4,200}}+"
     r"(?:[ \t]{1,20}|</[A-Za-z0-9_.-]{0,60})\Z",
     re.IGNORECASE,
 )
 """Matches the name of a secret, with a value of small letters that may be alone in its line or XML element."""
-_LINE = re.compile(
+_LINE = lazy_pattern(
     rf"(?:{'|'.join(COMMAND_WORDS)}|docker|podman|[Cc]ookie)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|(?:setx?|setenv|ENV)(?:[ \t]{1,20}-g?x)?(?:[ \t]{1,20}[A-Za-z0-9_-]{0,60})?\Z"
     r"|login\s{1,4}\S{1,64}\s{1,20}(?:p[a-z]{0,7}(?:\s{1,4}\S{0,200})?)?\Z"
     r"|[A-Za-z_]{1,40}\((?:\\{0,7}[\"'`][A-Za-z0-9_-]{0,60})?\Z"
 )
-_BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
+_BEARER = lazy_pattern(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _METHODS = "|".join(re.escape(beginning) for beginning in HASH_BEGINNINGS if len(beginning) > len("$sha1"))
-_HASH = re.compile(rf"(?:{_METHODS})[!#-~]{{0,400}}\Z")
+_HASH = lazy_pattern(rf"(?:{_METHODS})[!#-~]{{0,400}}\Z")
 """Matches the hash of a password.
 
 The hash may have commas between its parameters. A word of `_WORD_BACKWARDS` has no commas.
@@ -103,7 +104,7 @@ def unfinished(text: str) -> int:
 
 _OPENERS = (*COMMAND_WORDS, "docker", "podman", "set", "define", "machine", "is", "was")
 _BEGINNINGS = sorted((*BEGINNINGS, *_OPENERS))
-_WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
+_WORD = lazy_pattern(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
 def _is_harmless(word: str) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.key_forms import (
     AFTER_ID,
     AFTER_TEXT,
@@ -59,8 +60,10 @@ class PrivateKeyFormat(NamedTuple):
 
 
 PRIVATE_KEYS = (
-    PrivateKeyFormat(_PEM_BEGIN, re.compile(rf"{_PEM_BEGINS}|{_PEM_BEGIN}[A-Z0-9 ]{{0,30}}\Z"), re.compile(_PEM_END)),
-    PrivateKeyFormat(_PPK_BEGIN, re.compile(_PPK_BEGIN), re.compile(_PPK_END)),
+    PrivateKeyFormat(
+        _PEM_BEGIN, lazy_pattern(rf"{_PEM_BEGINS}|{_PEM_BEGIN}[A-Z0-9 ]{{0,30}}\Z"), lazy_pattern(_PEM_END)
+    ),
+    PrivateKeyFormat(_PPK_BEGIN, lazy_pattern(_PPK_BEGIN), lazy_pattern(_PPK_END)),
 )
 """The formats of private keys. In a text that may go on, the first line may be incomplete."""
 
@@ -124,10 +127,16 @@ def _boundary(prefix: str) -> str:
     plus sign may be the mark of a line in a diff. Otherwise these characters, and slashes, are probably inside base64,
     in which short prefixes occur by chance.
     """
-    at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""
     if prefix.isalnum():
         within = "+/-" if "AA" in prefix else f"+{within}"
+    return _not_inside(len(prefix), within)
+
+
+@cache
+def _not_inside(length: int, within: str) -> str:
+    """Return a pattern for the place that is `length` characters after a beginning. `within` are letters of base64."""
+    at = f".{{{length}}}"
     before = [rf"(?<![{_WORD}{within}]{at})", *(rf"(?<={end}{at})" for end in (*_ESCAPES, *_LINE_BEGINS))]
     return f"(?:{'|'.join(before)})"
 

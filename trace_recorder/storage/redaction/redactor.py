@@ -11,11 +11,9 @@ content are not changed.
 from __future__ import annotations
 
 import os
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +21,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.dialects.event_forms import PIECES
 from trace_recorder.facts import Json
 from trace_recorder.guard import try_call
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import (
     ARGUMENTS,
@@ -53,6 +52,7 @@ from trace_recorder.storage.redaction.text_masking import (
     with_members,
 )
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 if TYPE_CHECKING:
     from trace_recorder.storage.redaction.identities import Identities
@@ -77,8 +77,7 @@ _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
 
-@dataclass(slots=True)
-class _String:
+class _String(Struct):
     """A string of JSON text: its position, its value, and its masked value.
 
     `secrets` are its secrets if the name of its member says them, or None if it must be searched. If `names` is False,
@@ -465,5 +464,5 @@ class Redaction:
 
 _LONG = 3 * MAX_UNINTERRUPTED_CHARS
 """Of a longer string, only the parts that may have a secret are decoded and searched."""
-_JSON_BEGIN = re.compile(r"[{\[]")
-_FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
+_JSON_BEGIN = lazy_pattern(r"[{\[]")
+_FIELD = lazy_pattern(r"(?:event|id|retry|:|\s*$)")

@@ -11,10 +11,11 @@ import re
 from bisect import bisect_left, bisect_right
 from urllib.parse import unquote
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 
-_OF_JSON = re.compile(r"\\(?:u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
-_OF_URLS = re.compile(r"%[0-7][0-9A-Fa-f]|(?:%[89a-fA-F][0-9A-Fa-f])+")
+_OF_JSON = lazy_pattern(r"\\(?:u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
+_OF_URLS = lazy_pattern(r"%[0-7][0-9A-Fa-f]|(?:%[89a-fA-F][0-9A-Fa-f])+")
 
 
 class Spelling:

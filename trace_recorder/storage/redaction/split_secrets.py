@@ -12,7 +12,6 @@ within one line.
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -21,6 +20,7 @@ from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.event_forms import PIECES, TELLING, EventForm, EventRun
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
@@ -28,7 +28,7 @@ from trace_recorder.values.json_text import STRING
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
 
-_NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
+_NAME = lazy_pattern(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
 _MOST_FORMS = 8
 """A line is compared with the `EventForm` of at most this many earlier lines.
@@ -43,7 +43,7 @@ _MAX_ROUNDS = 32
 If a stream has eight answers at once, or the model repeats the name of a secret, every line may be inside a possible
 secret. Without a limit, the whole stream would then wait.
 """
-_JSON_BEGIN = re.compile(r"[{\[]")
+_JSON_BEGIN = lazy_pattern(r"[{\[]")
 
 T = TypeVar("T")
 Mask = Callable[[str], str]

@@ -10,20 +10,21 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.name_kinds import is_strange
 from trace_recorder.storage.redaction.secret_spans import IN_URL, NO_SPANS, Secret, Spans
 
 Span = tuple[int, int]
 
 _SLASHES = ("://", ":\\/\\/")
-_USER = re.compile(
+_USER = lazy_pattern(
     r"(?:(?P<user>[^\s/:@\"'\\<>]{0,200}):(?P<password>[^\s\"'\\<>`]{1,400})@(?=[A-Za-z0-9.\[_-])"
     r"|(?P<token>[A-Za-z0-9_=~-]{16,400})@(?=[A-Za-z0-9\[]))"
 )
-_NO_PASSWORD = re.compile(
+_NO_PASSWORD = lazy_pattern(
     r"\[REDACTED|[{<*]|\$[{(A-Z]|%[s(]|password\Z|\d{1,5}[/?#]|\.{3}|x{3}|pass(?:wd)?\Z|pw\Z", re.IGNORECASE
 )
-_SIGN = re.compile(r"(?:[^\s/:@\"'<>]{0,200}:|[A-Za-z0-9_=~-]{16})[^\s\"'<>@]{0,602}+@")
+_SIGN = lazy_pattern(r"(?:[^\s/:@\"'<>]{0,200}:|[A-Za-z0-9_=~-]{16})[^\s\"'<>@]{0,602}+@")
 """Matches a user with a password, or a token, in JSON text. Some of their characters may be escapes."""
 _LONGEST_IN_JSON = 805
 _LONGEST = 602
@@ -87,7 +88,7 @@ def _with_mark(text: str) -> Iterator[Span]:
 
 # ── the URL of a request ───────────────────────────────────────────────────────────────────────────────────────────
 
-_SECRET_PARAMETER = re.compile(r"key|token|secret|password|auth|credential", re.IGNORECASE)
+_SECRET_PARAMETER = lazy_pattern(r"key|token|secret|password|auth|credential", re.IGNORECASE)
 _HARMLESS_PARAMETERS = frozenset({"api-version", "alt", "beta", "$alt"})
 
 
