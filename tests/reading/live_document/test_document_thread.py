@@ -52,8 +52,7 @@ class Writes:
 
     def add(self, *documents: Waiting) -> None:
         for one in documents:
-            self.thread.waiting.setdefault(one)
-        self.thread.wake()
+            self.thread.add(one)
 
     def wait_for(self, number: int) -> None:
         end = time.monotonic() + 60
@@ -175,8 +174,7 @@ def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread(
 
     watch(thread.wake, handle_signal)
 
-    thread.waiting[Waiting("a", written)] = None
-    thread.wake()
+    thread.add(Waiting("a", written))
     end = time.monotonic() + 10
     while (len(new_threads()) != 1 or not written) and time.monotonic() < end:
         time.sleep(0.01)

@@ -73,9 +73,8 @@ class DocumentWriter:
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
         if not self._closed and (process_thread.is_idle or self not in process_thread.waiting):
-            process_thread.waiting.setdefault(self)  # a document that waits already keeps its place
             with self._guarded:
-                process_thread.wake()
+                process_thread.add(self)
         return False
 
     def predicted_seconds(self) -> float:
