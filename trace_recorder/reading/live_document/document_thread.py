@@ -185,14 +185,18 @@ class DocumentThread:
         return self.waiting.get(document, 0.0) + document.limits.min_pause_seconds
 
     def _write(self, document: WaitingDocument, *, overtakes: bool) -> None:
-        """Write a document. If it overtakes the first waiting document, the first document waits for both pauses."""
+        """Write a document. If it overtakes the first waiting document, the first document waits for both pauses.
+
+        If the write took longer than predicted, the next document waits for the rest of the pause.
+        """
         pause = _pause_before(document)
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
+        owed = max(_pause_before(document) - pause, 0.0)
         if overtakes:
-            self._overtaken_seconds += pause
+            self._overtaken_seconds += pause + owed
         else:
-            self._counted_from, self._overtaken_seconds = monotonic_seconds(), 0.0
+            self._counted_from, self._overtaken_seconds = monotonic_seconds() + owed, 0.0
 
 
 def _pause_before(document: WaitingDocument) -> float:
