@@ -2,9 +2,9 @@
 
 It parses no JSON: the path alone selects the answer, and every answer is bytes made before the first connection, so
 that its own cost is small and the same for all. It ends when its standard input ends. `/stream/…` answers with a stream
-of 500 events, each in a separate write. `/slow/…` answers after 50 ms. `/paced/…` answers with a stream of 40 events, one every 5 ms. The text of an
-event is the time of `time.monotonic` at which it was written. `/sink/…` accepts the peers' uploads. Any other path
-gives a chat completion.
+of 500 events, each in a separate write. `/paced/…` answers with a stream of 40 events, one every 5 ms. The text of an
+event is the time of `time.monotonic` at which it was written. `/slow/…` gives a chat completion after 50 ms, and any
+other path gives one at once. `/sink/…` accepts the peers' uploads.
 """
 
 from __future__ import annotations
