@@ -10,6 +10,10 @@ work of the machine affects all of them. Times are medians, and only the ratios 
 - delay: from the server's write of an event to its arrival at the client, in a stream of an event every 5 ms
 - 500 events: a stream at full speed, from its first byte to its last
 - CPU: the CPU time of the contender's process for one call of each kind, if there is a `/proc`
+
+`python -m benchmarks.proxying sessions [NUMBER]` opens up to 2,000 sessions in the recording and in the bare proxy, in
+turns. It prints what the first and the second call of a session take, by the clock and of CPU, while 500, 1,000 and so
+on are open, and how long each proxy takes to end after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -111,6 +115,48 @@ def _proxy(upstream: str, environment: dict[str, str]) -> Iterator[Contender]:
             yield Contender(process.stdout.readline().split()[3].rstrip(",") + "/bench", process.pid)
             process.send_signal(signal.SIGINT)
             process.communicate()
+
+
+SESSIONS_IN_A_ROW = 500
+
+
+def sessions(number: int = 2000) -> None:
+    """Measure many open sessions, and print a row for each 500."""
+    with ExitStack() as stack:
+        upstream = stack.enter_context(serving())
+        client = stack.enter_context(httpx.Client(timeout=600))
+        proxies = {
+            "bare proxy": stack.enter_context(_proxy(upstream, {"TRACE_RECORDER_DISABLED": "1"})),
+            "recording proxy": stack.enter_context(_proxy(upstream, {})),
+        }
+        for begin in range(0, number, SESSIONS_IN_A_ROW):
+            for turn in ("first", "second"):
+                for name, proxy in proxies.items():
+                    before = _cpu_seconds(proxy.pid)
+                    names = range(begin, begin + SESSIONS_IN_A_ROW)
+                    seconds = statistics.median(_call_of_session(client, proxy, f"session {one}") for one in names)
+                    cpu = (_cpu_seconds(proxy.pid) - before) / SESSIONS_IN_A_ROW
+                    opened = f"{begin + SESSIONS_IN_A_ROW} open, {turn} call"
+                    print(f"{name:<16}{opened:<24}{seconds * 1000:>7.2f} ms, CPU {cpu * 1000:.2f} ms", flush=True)
+        for name, proxy in proxies.items():
+            assert proxy.pid is not None
+            began = time.monotonic()
+            os.kill(proxy.pid, signal.SIGINT)
+            while _cpu_seconds(proxy.pid) and not _is_zombie(proxy.pid):
+                time.sleep(0.01)
+            print(f"{name:<16}ended {time.monotonic() - began:.2f} s after Ctrl-C")
+    print(f"the load of the machine: {os.getloadavg()[0]:.1f}")
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def _call_of_session(client: httpx.Client, proxy: Contender, session: str) -> float:
+    url, body = proxy.request("plain")
+    began = time.monotonic()
+    client.post(url, json=body, headers={"session-id": session}).raise_for_status()
+    return time.monotonic() - began
 
 
 @contextmanager
@@ -224,4 +270,7 @@ def _print(contenders: dict[str, Contender]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    if sys.argv[1:2] == ["sessions"]:
+        sessions(*map(int, sys.argv[2:]))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

@@ -3,8 +3,8 @@
 It parses no JSON: the path alone selects the answer, and every answer is bytes made before the first connection, so
 that its own cost is small and the same for all. It ends when its standard input ends. `/stream/…` answers with a stream
 of 500 events, each in a separate write. `/paced/…` answers with a stream of 40 events, one every 5 ms. The text of an
-event is the time of `time.monotonic` at which it was written. `/sink/…` accepts the peers' uploads. Any other path
-gives a chat completion.
+event is the time of `time.monotonic` at which it was written. `/slow/…` gives a chat completion after 50 ms, and any
+other path gives one at once. `/sink/…` accepts the peers' uploads.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EVENTS = 500
 PACED_EVENTS = 40
 PACE_SECONDS = 0.005
+SLOW_SECONDS = 0.05
 SAID = prose(6000)[-460:]
 COMPLETION = {
     "id": "chatcmpl-BcQ2Vq7mJm0P5o4LkU1yXh3Tz8Wd9",
@@ -181,6 +182,8 @@ class _Connection(asyncio.Protocol):
             task = asyncio.get_running_loop().create_task(stream)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        elif self._path.startswith(b"/slow/"):
+            asyncio.get_running_loop().call_later(SLOW_SECONDS, self._transport.write, PLAIN)
         else:
             self._transport.write(self._plain())
 

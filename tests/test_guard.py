@@ -11,7 +11,7 @@ import pytest
 
 from tests.chat_calls import run_of
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.guard import Guard, try_call
+from trace_recorder.guard import Guard, limit_counts, try_call
 
 
 class UnspeakableError(Exception):
@@ -185,3 +185,15 @@ def test_a_failure_is_recorded_as_soon_as_possible(tmp_path: Path) -> None:
         {"k": 1},
     )
     recorder.finalize()
+
+
+def test_a_limit_of_the_system_is_logged_for_all_runs_together(caplog: pytest.LogCaptureFixture) -> None:
+    """Of thirty runs without memory, the first and the tenth log one sentence each, without a traceback."""
+    limit_counts.clear()
+    for _ in range(30):
+        guarded(Guard(), MemoryError())
+    message = (
+        "could not record a request: MemoryError (the agent is not affected; failure %d of this kind in this process)"
+    )
+    logged = [(record.getMessage(), record.exc_info) for record in caplog.records]
+    assert logged == [(message % 1, None), (message % 10, None)]

@@ -71,7 +71,8 @@ def log_limit(what: str, error: BaseException, level: int = logging.WARNING) -> 
     if count == 10 ** (len(str(count)) - 1):
         message = "could not %s: %s (the agent is not affected; failure %d of this kind in this process)"
         with ignore_failures:
-            logger.log(level, message, what, str(error), count)  # handlers may keep it, and an error keeps its frames
+            why = str(error) or type(error).__name__  # a text: a handler may keep it, and an error keeps its frames
+            logger.log(level, message, what, why, count)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import socket
@@ -18,7 +19,7 @@ from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
 from trace_recorder.capture.proxy_header import PROXY_VARIABLE, TOKEN_VARIABLE
 from trace_recorder.cli.arguments import default_directory
-from trace_recorder.cli.output import fail
+from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.run import (
     Command,
     InDirectory,
@@ -38,6 +39,9 @@ from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, named_address, upstreams
 from trace_recorder.recording.process import SESSION_VARIABLE, session_of_environment
 from trace_recorder.storage.paths import DIRECTORY_VARIABLE, absolute_path
+
+STOP_SECONDS = 4.5
+"""After Ctrl-C, documents are written for at most this long. Every run is complete in its journal before."""
 
 _CODEX = ("codex",)
 """The program whose options are printed if the command runs no program. No variable directs it to the proxy."""
@@ -139,6 +143,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
         if ":" in host:  # an address of IPv6
             url = f"http://[{host}]:{bound_port}"
         code: int | None = None
+        until = math.inf
         if command:
             variables = {**_environment(targets, url), DIRECTORY_VARIABLE: str(absolute_path(target_directory))}
             if session is not None:
@@ -148,7 +153,11 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
             code = _run(directed_command, variables, url)
         else:
             _serve(directed_command, targets, servers, url, token)
-    sessions.end(code)
+            until = time.monotonic() + STOP_SECONDS
+    sessions.end(code, until=until)
+    if sessions.incomplete:
+        message = "%d documents lack their newest records, which are in the journals: trace-recorder recover %s"
+        warn(message % (sessions.incomplete, shlex.quote(str(target_directory))))
     if not quiet:
         report_lines(_summary(sessions))
     exit_as(code or 0)

@@ -25,6 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
@@ -109,6 +110,20 @@ class Session:
     requests: int = 0
     """The number of requests that are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
+
+    @property
+    def identity(self) -> tuple[SessionSource, str]:
+        """What distinguishes the session from all others."""
+        return self.key.source, self.key.identity
+
+    @property
+    def run(self) -> Run | None:
+        """The run of the session, or None if it could not begin."""
+        return self.recorder._lifecycle.run
+
+    def journal_bytes(self) -> int:
+        """Return the size of the run's journal."""
+        return 0 if self.run is None else self.run.journal_bytes
 
     def context_for(self, request: SessionRequest) -> Context:
         """Return the context in which to send a request.
@@ -216,6 +231,7 @@ class Sessions:
         default = math.inf if command else IDLE_SECONDS
         self.idle_seconds = idle_seconds or default
         self._open: dict[tuple[SessionSource, str], Session] = {}
+        """The open sessions. The session that was used last is the last one."""
         self._beginner = ThreadPoolExecutor(1, "trace-recorder-begin")
         self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
         self._conversations = _Conversations()
@@ -226,6 +242,10 @@ class Sessions:
         """The document of each run, in the order in which the runs began."""
         self.own_runs: dict[Path, None] = {}  # the documents of runs that programs record themselves
         self.has_failed = False
+        self._until = math.inf
+        """The time by `time.monotonic` after which no document is written any more, because the proxy ends."""
+        self.incomplete = 0
+        """For how many runs the last document was not written, because there was no time."""
 
     async def of(self, request: SessionRequest) -> tuple[Session, Context] | None:
         """Return the session of a request, and the context in which to send the request.
@@ -236,6 +256,8 @@ class Sessions:
             key = await self._key(request)
             session = await self._session(key, request)
             session.last_used = time.monotonic()
+            if self._open.pop(session.identity, None) is not None:
+                self._open[session.identity] = session
             return session, session.context_for(request)
         self.has_failed = True
         return None
@@ -282,7 +304,7 @@ class Sessions:
             if room is not None:
                 await asyncio.wrap_future(room)
             session = await loop.run_in_executor(self._beginner, self._begin_run, key, request)
-            self._open[key.source, key.identity] = session
+            self._open[session.identity] = session
             self.documents.append(session.recorder.trajectory_path)
         finally:
             del self._beginning[key.source, key.identity]
@@ -311,41 +333,67 @@ class Sessions:
 
     def _make_room(self) -> Future[None] | None:
         """End the session that has been idle for longest if no further run may be opened."""
-        idle = [session for session in self._open.values() if not session.requests]
-        if len(self._open) < self._max_open or not idle:
+        if len(self._open) < self._max_open:
             return None
-        return self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
+        idle = next((session for session in self._open.values() if not session.requests), None)
+        if idle is None:
+            return None
+        return self._end(idle, "to make room for another run")
 
     def end_idle(self, now: float) -> None:
         """End the sessions that have been idle for too long. `now` is the time by `time.monotonic`."""
         before = now - self.idle_seconds
-        for session in [*self._open.values()]:
-            if not session.requests and session.last_used < before:
+        unused = list(takewhile(lambda session: session.last_used < before, self._open.values()))
+        for session in unused:
+            if not session.requests:
                 self._end(session, f"after {self.idle_seconds:g} s without a request")
 
     def _end(self, session: Session, why: str) -> Future[None]:
         """Let a thread end the run of a session, because the document of a long run takes long to write."""
-        del self._open[session.key.source, session.key.identity]
+        del self._open[session.identity]
         self._conversations.forget(session.key.identity)
         return self._ender.submit(self._finalize, session, why)
 
     def _finalize(self, session: Session, why: str) -> None:
+        self._write_end(session, why)
+        self._complete(session)
+
+    def _write_end(self, session: Session, why: str) -> None:
+        """Write the end of a run to its journal."""
         self._add_session_file(session)
         with _guard.protect("end the run of a session"):
+            if (run := session.run) is not None:
+                run.leave_document(lambda: time.monotonic() < self._until)
             session.recorder.annotate("ended_by_proxy", f"{why}; whether it succeeded is unknown")
             session.recorder.finalize()
 
-    def end(self, exit_code: int | None = None) -> None:
-        """End all sessions because the proxy ends. `exit_code` is the exit code of the program, if there is one."""
-        for session in [*self._open.values()]:
-            if exit_code is None:
-                self._end(session, "as the proxy was stopped")
-                continue
-            self._add_session_file(session)
-            with _guard.protect("end the run of a program"):
-                session.recorder.finalize()
-                record_exit(session.recorder.trajectory_path, exit_code)
+    def _complete(self, session: Session) -> None:
+        """Write the last document of a run, if there is time."""
+        with _guard.protect("write the document of a session"):
+            if (run := session.run) is not None and not run.close_files():
+                self.incomplete += 1
+
+    def end(self, exit_code: int | None = None, *, until: float = math.inf) -> None:
+        """End all sessions because the proxy ends. `exit_code` is the exit code of the program, if there is one.
+
+        Without a program, the ends of all runs are written to the journals, and then the documents, the smallest first.
+        At the time `until`, by `time.monotonic`, no further document is written. Then `trace-recorder recover` writes
+        it.
+        """
+        self._until = until
+        sessions = [*self._open.values()]
         self._open.clear()
+        if exit_code is None:
+            for session in sessions:
+                self._ender.submit(self._write_end, session, "as the proxy was stopped")
+            for session in sorted(sessions, key=Session.journal_bytes):
+                self._ender.submit(self._complete, session)
+        else:
+            for session in sessions:
+                self._add_session_file(session)
+                with _guard.protect("end the run of a program"):
+                    session.recorder.finalize()
+                    record_exit(session.recorder.trajectory_path, exit_code)
         self._beginner.shutdown()
         self._ender.shutdown()
 

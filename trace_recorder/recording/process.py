@@ -148,8 +148,8 @@ def add_open_run(run: str, document: Path, session: str | None = None, *, is_of_
     global _had_concurrent_runs  # noqa: PLW0603 - there is one process
     with _lock:
         _open[run] = _OpenRun(session, is_of_command)
-        of_program = [each for each in _open.values() if not each.is_of_command]
-        _had_concurrent_runs = _had_concurrent_runs or len(of_program) > 1
+        if not _had_concurrent_runs:  # from then on, a new run looks at no other run
+            _had_concurrent_runs = sum(not each.is_of_command for each in _open.values()) > 1
         _publish()
     report_run(document)
 

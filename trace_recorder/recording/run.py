@@ -205,7 +205,7 @@ class Run:
         finally:
             if self._closing_thread == threading.get_ident() and not self._writer.is_writing_here():
                 self._closing_thread = 0
-                self._close_files()
+                self.close_files()
 
     def _prepare(self) -> None:
         """Write the run's first record and its failures, if they are not on file yet. Raises AlreadyFinalizedError."""
@@ -285,12 +285,19 @@ class Run:
     @property
     def is_long(self) -> bool:
         """Whether writing the document takes too long to be done in an event loop."""
-        return self._journal.end > self.limits.document.at_once_bytes
+        return self.journal_bytes > self.limits.document.at_once_bytes
 
     def save(self) -> None:
         """Write the document now."""
         if not self.abandoned:
             self._write_document()
+
+    def leave_document(self, has_time: Callable[[], bool]) -> None:
+        """Write no document until the caller, who has ended the run by `finish`, calls `close_files`.
+
+        When `has_time` returns False, the last document is not written either: its file stays as it is.
+        """
+        self._writer.leave_until_close(has_time)
 
     def finish(self, ending: FinalStatus, final_result: object = None) -> None:
         """Write the last record and document, and close the files. Later records raise AlreadyFinalizedError."""
@@ -309,11 +316,12 @@ class Run:
         if self._writer.is_writing_here():
             self._write_separately()
             self._closing_thread = threading.get_ident()
-        else:
-            self._close_files()
+        elif not self._writer.is_left:
+            self.close_files()
 
-    def _close_files(self) -> None:
-        self._writer.close()
+    def close_files(self) -> bool:
+        """Write the last document, and close the files, after `finish`. Return whether there was time to do so."""
+        had_time = self._writer.close()
         self._document_complete = True
         with self.guard.protect("close the journal"):
             self._journal.close()
@@ -322,6 +330,12 @@ class Run:
                 self._write_late_gaps()
         # to free memory while the recorder lives
         self._facts, self._elements = FactWriter(self.redaction), RepeatedElements()
+        return had_time
+
+    @property
+    def journal_bytes(self) -> int:
+        """The size of the journal, by which the cost of its document can be compared."""
+        return self._journal.end
 
     def _write_late_gaps(self) -> None:
         """Record failures to close the files. Such a failure may be the error of an earlier write."""
@@ -347,7 +361,7 @@ class Run:
         Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
         if self.closed and not (self.abandoned or self._document_complete):  # an interrupt came during the closing
-            self._close_files()
+            self.close_files()
         if self.abandoned or self.closed:
             return
         self.unfinished.end_abandoned()

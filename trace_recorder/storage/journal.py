@@ -123,7 +123,8 @@ class Journal:
             written = write(fd, text)
             if written != length:
                 what = f"only {written} of {length} bytes of a record could be written to {self.path}"
-                raise OSError(what)  # noqa: TRY301 - handled below like the system's own errors
+                # The system writes less than it was given if there is no more room.
+                raise OSError(errno.ENOSPC, what)  # noqa: TRY301 - handled below like the system's own errors
             if self.sync:
                 sync_file(fd)
         except ours(OSError):

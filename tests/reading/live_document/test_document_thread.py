@@ -15,7 +15,7 @@ import pytest
 
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, run_of, said
-from tests.counting import watch
+from tests.counting import kept_by, watch
 from tests.limits import limited
 from trace_recorder.background_work import start_thread
 from trace_recorder.reading.live_document.document_thread import DocumentLimits, DocumentThread
@@ -52,8 +52,7 @@ class Writes:
 
     def add(self, *documents: Waiting) -> None:
         for one in documents:
-            self.thread.waiting.setdefault(one)
-        self.thread.wake()
+            self.thread.add(one)
 
     def wait_for(self, number: int) -> None:
         end = time.monotonic() + 60
@@ -160,6 +159,66 @@ def test_cheap_documents_are_spread_over_the_wait_of_an_expensive_one() -> None:
     assert all(after >= number * least for number, after in enumerate(accumulate(writes.seconds()), start=1))
 
 
+def test_the_cheapest_document_overtakes_first() -> None:
+    """Small documents do not wait for larger ones that began to wait before."""
+    writes = Writes()
+
+    writes.add(*(writes.waiting(name, seconds) for name, seconds in (("long", 1000), ("b", 0.004), ("a", 0.001))))
+    writes.wait_for(2)
+
+    assert writes.names() == ["a", "b"]
+
+
+def test_a_write_that_takes_longer_than_predicted_is_paid_afterwards() -> None:
+    """The next document waits for the rest of the pause, however cheap it is."""
+    writes = Writes()
+
+    class Underestimated(Waiting):
+        def write_in_thread(self) -> None:
+            super().write_in_thread()
+            self.seconds = 0.03
+
+    writes.add(Underestimated("dear", writes.written), writes.waiting("next"))
+    writes.wait_for(2)
+
+    assert (writes.names(), writes.seconds()[1] >= 20 * 0.03) == (["dear", "next"], True)
+
+
+def test_a_write_asks_no_other_waiting_document() -> None:
+    """The thread asks for as many predictions for each write, however many documents wait."""
+    writes, asked = Writes(), list[str]()
+
+    class Counted(Waiting):
+        def predicted_seconds(self) -> float:
+            asked.append(self.name)
+            return 0
+
+    writes.add(*(Counted(str(number), writes.written) for number in range(400)))
+    writes.wait_for(400)
+
+    assert len(asked) <= 400 * 12
+
+
+def test_nothing_is_kept_of_documents_that_wait_no_more() -> None:
+    """A document that its caller writes again and again takes no more memory than after the first time."""
+    writes = Writes()
+    writes.add(writes.waiting("long", 1000))
+    again = writes.waiting("again", 2000)
+
+    def objects_after(times: int) -> int:
+        for _ in range(times):
+            writes.add(again)
+            writes.thread.remove(again)
+        cheap = writes.waiting("cheap")
+        writes.add(cheap)
+        before = len(writes.written)
+        writes.wait_for(before + 1)
+        writes.written.clear()
+        return kept_by(writes.thread).objects
+
+    assert objects_after(2000) <= objects_after(200) + 500
+
+
 def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread() -> None:
     """Only one thread remains, and it writes the document."""
     thread, written = DocumentThread(), list[tuple[str, float]]()
@@ -175,8 +234,7 @@ def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread(
 
     watch(thread.wake, handle_signal)
 
-    thread.waiting[Waiting("a", written)] = None
-    thread.wake()
+    thread.add(Waiting("a", written))
     end = time.monotonic() + 10
     while (len(new_threads()) != 1 or not written) and time.monotonic() < end:
         time.sleep(0.01)

@@ -1,20 +1,24 @@
 """The thread that writes the documents of all runs of this process, and the limits for its work.
 
-Between two writes, the thread pauses for twenty times the processor time that the second write will probably take, and
-for at least a fifth of a second. So all writes together take at most a twentieth of one core. The document that has
-waited longest is written next. During the pause before it, the thread may write cheaper documents. Together, they delay
-the first document by at most the length of its own pause. So a document is written more rarely as its run grows, but it
-is always written in the end. The thread starts when the first document begins to wait, and sleeps while no document
-waits.
+Before each write, the thread pauses for twenty times the processor time that the write will probably take. So all
+writes together take at most a twentieth of one core. The document that has waited longest is written next. During the
+pause before it, the thread may write the cheapest documents. Together, they delay the first document by at most the
+length of its own pause. So a short run does not wait for the documents of long runs, and the document of a long run is
+always written in the end. A document is written at the earliest a fifth of a second after a record that it lacks. The
+thread starts when the first document begins to wait, and sleeps while no document waits.
+
+The work of the thread for a write does not depend on how many documents wait.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import threading
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -31,9 +35,8 @@ class DocumentLimits:
 
     - `at_once_bytes`: while the journal has at most this size, a record that the agent makes by hand is in the document
       when the agent's call returns
-    - `cost_multiple`: the pause between two writes is this many times the processor time that the second will probably
-      take
-    - `min_pause_seconds`: the shortest pause before a write
+    - `cost_multiple`: the pause before a write is this many times the processor time that the write will probably take
+    - `min_pause_seconds`: how long a document waits at least, so that one write covers all records of a moment
     - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps together are
       larger
     - `kept_bytes`: during a write, records of ended calls up to this total size stay in memory; other records are
@@ -50,6 +53,8 @@ class DocumentLimits:
 DEFAULT_LIMITS = DocumentLimits()
 _FORK_WAIT_SECONDS = 2.0
 """A signal handler that forks in the middle of an import must not wait for ever: the thread may need that module."""
+_MANY = 64
+"""The heap of waiting documents may have this many entries more than it needs."""
 
 
 class WaitingDocument(Protocol):
@@ -69,9 +74,9 @@ class WaitingDocument(Protocol):
 class DocumentThread:
     """Writes documents that lack the newest records of their runs.
 
-    `waiting` has these documents in the order in which they began to wait. No lock protects `waiting`, because to add
-    or to remove a document is one operation of a dict. A caller that adds a document, or that finds `is_idle` True,
-    must call `wake`. A caller that writes a document itself must call `remove`.
+    `waiting` has these documents in the order in which they began to wait, with the time at which they did. No lock
+    protects `waiting`, because to add or to remove a document is one operation of a dict. A caller that finds `is_idle`
+    True, or its document not in `waiting`, must call `add`. A caller that writes a document itself must call `remove`.
     """
 
     def __init__(self) -> None:
@@ -82,7 +87,14 @@ class DocumentThread:
 
         The thread does not exist there, and the lock may be locked for ever.
         """
-        self.waiting: dict[WaitingDocument, None] = {}
+        self.waiting: dict[WaitingDocument, float] = {}
+        self._arrived: deque[WaitingDocument] = deque()
+        self._by_pause: list[tuple[float, int, float, WaitingDocument]] = []
+        """A heap, which only the thread uses: the pause of each waiting document, a number, and since when it waits.
+
+        It may also have documents that do not wait any more.
+        """
+        self._numbers = count()
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
@@ -97,7 +109,7 @@ class DocumentThread:
         In a child with half a module, whoever imports this module would wait for ever for a thread that does not exist.
         No agent's thread takes this lock to import, because it may hold the lock of a module that this thread needs.
         """
-        self._last_end = self._counted_from = 0.0
+        self._counted_from = 0.0
         self._overtaken_seconds = 0.0
 
     def before_fork(self) -> None:
@@ -108,6 +120,12 @@ class DocumentThread:
         """Let the thread import again."""
         if self.import_lock._is_owned():  # type: ignore[attr-defined]
             self.import_lock.release()
+
+    def add(self, document: WaitingDocument) -> None:
+        """Let a document wait. If it waits already, it keeps its place. Raises RuntimeError like `wake`."""
+        self.waiting.setdefault(document, monotonic_seconds())
+        self._arrived.append(document)
+        self.wake()
 
     def wake(self) -> None:
         """Wake the thread, or start it. Raises RuntimeError if the system cannot start a thread."""
@@ -141,41 +159,66 @@ class DocumentThread:
 
     def _write_next(self) -> None:
         """Wait until one of the waiting documents may be written, and write this document."""
-        began = monotonic_seconds()
         while waiting := [*self.waiting]:
-            now, first_pause, soonest = monotonic_seconds(), _pause_before(waiting[0]), math.inf
-            for document in waiting:
-                is_first, pause = document is waiting[0], _pause_before(document)
-                if not is_first and self._overtaken_seconds + pause > first_pause:
-                    continue
-                waited = self._overtaken_seconds + pause
-                # The writes of cheaper documents are spread over the whole wait of the first document.
-                spread = waited if is_first else 2 * waited
-                ready_at = max(
-                    self._counted_from + spread,
-                    max(self._last_end, began) + document.limits.min_pause_seconds,
-                )
-                if ready_at <= now:
-                    self._write(document, overtakes_by=0.0 if is_first else pause)
-                    return
-                soonest = min(soonest, ready_at)
+            first, cheapest = waiting[0], self._cheapest()
+            # The writes of cheaper documents are spread over the whole wait of the first document.
+            paid_at = self._counted_from + self._overtaken_seconds + _pause_before(first)
+            ready_at = max(paid_at, self._rested_at(first))
+            if cheapest is not None and cheapest is not first:
+                overtaken = self._overtaken_seconds + _pause_before(cheapest)
+                may_overtake = overtaken <= max(_pause_before(first), first.limits.min_pause_seconds)
+                cheapest_at = max(self._counted_from + 2 * overtaken, self._rested_at(cheapest))
+                if may_overtake and cheapest_at < ready_at:
+                    first, ready_at = cheapest, cheapest_at
+            seconds = ready_at - monotonic_seconds()
+            if seconds <= 0:
+                self._write(first, overtakes=first is not waiting[0])
+                return
             with suppress(Empty):
-                self._wakings.get(timeout=soonest - now)
+                self._wakings.get(timeout=seconds)
 
-    def _write(self, document: WaitingDocument, *, overtakes_by: float) -> None:
-        """Write a document. If it overtakes the first waiting document, the first document waits for both pauses."""
+    def _cheapest(self) -> WaitingDocument | None:
+        """Return the waiting document with the shortest pause; of two, the one that has waited longer.
+
+        A document counts with the pause that it had when it began to wait.
+        """
+        if len(self._by_pause) > 2 * len(self.waiting) + _MANY:  # most of them do not wait any more
+            self._by_pause = [entry for entry in self._by_pause if self.waiting.get(entry[3]) == entry[2]]
+            heapify(self._by_pause)
+        while self._arrived:
+            document = self._arrived.popleft()
+            since = self.waiting.get(document)
+            if since is not None:
+                heappush(self._by_pause, (_pause_before(document), next(self._numbers), since, document))
+        while self._by_pause:
+            _, _, since, document = self._by_pause[0]
+            if self.waiting.get(document) == since:
+                return document
+            heappop(self._by_pause)
+        return None
+
+    def _rested_at(self, document: WaitingDocument) -> float:
+        """Return the time before which a document is not written, even if the thread has nothing else to do."""
+        return self.waiting.get(document, 0.0) + document.limits.min_pause_seconds
+
+    def _write(self, document: WaitingDocument, *, overtakes: bool) -> None:
+        """Write a document. If it overtakes the first waiting document, the first document waits for both pauses.
+
+        If the write took longer than predicted, the next document waits for the rest of the pause.
+        """
+        pause = _pause_before(document)
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
-        self._last_end = monotonic_seconds()
-        if overtakes_by:
-            self._overtaken_seconds += overtakes_by
+        owed = max(_pause_before(document) - pause, 0.0)
+        if overtakes:
+            self._overtaken_seconds += pause + owed
         else:
-            self._counted_from, self._overtaken_seconds = self._last_end, 0.0
+            self._counted_from, self._overtaken_seconds = monotonic_seconds() + owed, 0.0
 
 
 def _pause_before(document: WaitingDocument) -> float:
     """Return the pause before a write of this document, in seconds."""
-    return max(document.limits.min_pause_seconds, document.limits.cost_multiple * document.predicted_seconds())
+    return document.limits.cost_multiple * document.predicted_seconds()
 
 
 process_thread = DocumentThread()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from trace_recorder.background_work import Event, start_thread
@@ -60,6 +60,9 @@ class DocumentWriter:
         self._requested = self._caller_waits = self._closed = False
         self._journal_end = self._records = self._damage = 0
         self._cost_of_byte = 0.0
+        self._has_time: Callable[[], bool] = lambda: True
+        self.is_left = False
+        """Whether the document is left as it is until `close`."""
 
     def is_due(self, end: int, *, at_once: bool) -> bool:
         """Return whether the caller, which has written a record, must call `save`.
@@ -73,9 +76,8 @@ class DocumentWriter:
         if at_once and end <= self.limits.at_once_bytes:
             return not self._closed
         if not self._closed and (process_thread.is_idle or self not in process_thread.waiting):
-            process_thread.waiting.setdefault(self)  # a document that waits already keeps its place
             with self._guarded:
-                process_thread.wake()
+                process_thread.add(self)
         return False
 
     def predicted_seconds(self) -> float:
@@ -112,7 +114,7 @@ class DocumentWriter:
 
         def write() -> None:
             try:
-                with self._guarded:
+                with suppress(_OvertakenError), self._guarded:
                     self._write_requested(gives_way=False)
             finally:
                 written.set()
@@ -130,10 +132,19 @@ class DocumentWriter:
         except _OvertakenError:
             self._caller_waits = False  # if the caller was interrupted a second time, it no longer waits
 
-    def close(self) -> None:
-        """Write the document for the last time."""
+    def leave_until_close(self, has_time: Callable[[], bool]) -> None:
+        """Leave the document as it is until `close`, which writes it only while `has_time` returns True."""
+        self._has_time, self.is_left, self._closed = has_time, True, True
+        process_thread.remove(self)
+
+    def close(self) -> bool:
+        """Write the document for the last time. Return False if there was no time for it."""
         self._closed = True
-        self.save()
+        try:
+            self.save()
+        except _OvertakenError:
+            return False
+        return True
 
     def _write_requested(self, *, gives_way: bool) -> None:
         self._requested = True
@@ -146,11 +157,11 @@ class DocumentWriter:
             while self._requested:
                 try:
                     self._requested = False
-                    if gives_way:
-                        self._give_way()
-                    else:
+                    look = self._give_way if gives_way else self._stop_if_late
+                    if not gives_way:
                         self._caller_waits = False
-                    self._write(self._give_way if gives_way else lambda: None)
+                    look()
+                    self._write(look)
                 except BaseException:
                     self._requested = True  # a caller that waits for the lock may have set this, and then it writes
                     raise
@@ -176,6 +187,11 @@ class DocumentWriter:
         if self._caller_waits or self._closed:
             raise _OvertakenError
 
+    def _stop_if_late(self) -> None:
+        """Raise _OvertakenError if there is no more time for the last document."""
+        if not self._has_time():
+            raise _OvertakenError
+
     def write_aside(self, aside: Path) -> None:
         """Write the document through the temporary file `aside`, because this thread is in the middle of a write.
 
@@ -187,7 +203,7 @@ class DocumentWriter:
 
 
 class _OvertakenError(BaseException):
-    """A caller waits to write the document that the document thread is writing.
+    """A caller waits to write the document that the document thread is writing, or there is no more time to write it.
 
     This is not a failure. It is a BaseException, because the guard would count an Exception as a failure.
     """
