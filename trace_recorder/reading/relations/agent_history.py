@@ -107,8 +107,9 @@ class AgentMessages:
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
         start = len(record.earlier_keys) - count
-        messages = map(prompt.messages.__getitem__, prompt.answer_places[end - count : end])
-        if not all(map(eq, map(key_of_message, messages), record.earlier_keys[start:])):
+        messages = [*prompt.messages]
+        answers = map(messages.__getitem__, prompt.answer_places[end - count : end])
+        if not all(map(eq, map(key_of_message, answers), record.earlier_keys[start:])):
             return ()
         return record.earlier_answers[start:]
 

@@ -136,9 +136,7 @@ class RequestPrompt:
         form one message.
         """
         messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
-        is_begun = (
-            bool(normalized) and normalized[-1].is_answer and self.normalized.ends[-1] == len(messages)
-        )
+        is_begun = bool(normalized) and normalized[-1].is_answer and self.normalized.ends[-1] == len(messages)
         begin, before = len(messages), normalized
         if is_begun:
             begin, before = self.normalized.begins[-1], normalized[:-1]

@@ -27,7 +27,6 @@ from trace_recorder.values.message_table import MessageTable, NumberedMessages, 
 from trace_recorder.values.messages import Message
 from trace_recorder.values.prompt_comparison import Change, changes_between, equal_length
 
-
 AnsweredCall = tuple[bytes, int]
 """The tool call that a tool result answers: the identity of the calling message, and the index of the call in it."""
 
