@@ -255,6 +255,23 @@ def test_a_delta_has_only_new_messages() -> None:
     ]
 
 
+def test_a_delta_has_only_the_edited_and_the_new_messages() -> None:
+    """If an old message was replaced, a delta repeats the messages around it, and places the new one between them."""
+    history = [Message("user", str(number)) for number in range(6)]
+    edited = [*history[:2], Message("user", "[elided]"), *history[3:], Message("user", "more")]
+    deltas = MessageDeltas()
+    deltas.delta_of(interaction(0, history))
+
+    assert deltas.delta_of(interaction(1, edited)) == {
+        "input_messages_delta": {
+            "since": "llm_0",
+            "kept": [[0, 1], [3, 5]],
+            "places": [2],
+            "messages": [{"role": "user", "content": "[elided]"}, {"role": "user", "content": "more"}],
+        }
+    }
+
+
 def test_a_loaded_document_is_written_the_same_again(tmp_path: Path) -> None:
     """Loading a document without its journal and rendering it loses and adds nothing."""
     document = json.loads(rich_run(tmp_path / "run.json").read_text())

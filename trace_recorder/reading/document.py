@@ -7,14 +7,16 @@
 
 This delta means the first 12 messages of `llm_3`'s complete list, followed by the delta's own `messages`. If `since` is
 null, no earlier message is repeated. If messages were removed from the history, `kept` is a list of inclusive ranges of
-positions, such as [[0, 0], [3, 41]]. `input_messages` never has only a part of the list. The root member `history`
-states which form the document has. In the same way, a step that the agent recorded has `llm_messages`, or
-`llm_messages_delta` with an `id`. The `since` of a later step refers to this `id`.
+positions, such as [[0, 0], [3, 41]]. If messages were inserted before repeated ones, or replaced, `places` has their
+positions in the complete list, and they come first in `messages`. `input_messages` never has only a part of the list.
+The root member `history` states which form the document has. In the same way, a step that the agent recorded has
+`llm_messages`, or `llm_messages_delta` with an `id`. The `since` of a later step refers to this `id`.
 """
 
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -40,7 +42,7 @@ from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import SCHEMA_VERSION, AgentStep, Status, Trajectory
 
-Element = TypeVar("Element")
+Elements = TypeVar("Elements", list[Payload], "array[int]")
 Value = TypeVar("Value")
 
 STEP_DELTA = "llm_messages_delta"
@@ -158,7 +160,7 @@ def _expand_delta(
     members: dict[str, Payload] = {}
     for name, value in document.items():
         if name == f"{member}_delta":
-            name, value = member, [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - the list replaces the delta
+            name, value = member, complete_list(value, lists, value["messages"])  # noqa: PLW2901 - the list replaces the delta
         members[name] = value
     if identity is not None:
         lists[identity] = members.get(member, [])
@@ -211,18 +213,22 @@ class _DocumentMessages:
 
         Later deltas refer to this list by `name`.
         """
-        prompt = self._table.prompt()
-        if delta is not None:
-            kept = kept_elements(delta, self._lists)
-            if isinstance(kept, NumberedMessages):
-                prompt = kept
-            else:
-                prompt = self._table.prompt(kept)
-            elements = delta["messages"]
-        messages = prompt.extended(map(self._message, elements))
+        if delta is None:
+            messages = self._table.prompt(map(self._message, elements))
+        else:
+            messages = self._changed(delta, map(self._message, delta["messages"]))
         if name is not None:
             self._lists[name] = messages
         return messages
+
+    def _changed(self, delta: Mapping[str, Payload], others: Iterator[Message]) -> NumberedMessages:
+        """Return the complete list of a delta whose own messages are `others`."""
+        since, kept = delta["since"], delta["kept"]
+        if since and isinstance(kept, int) and "places" not in delta:
+            return self._lists[since][:kept].extended(others)  # the two lists share their numbers
+        lists = {since: self._lists[since].numbers} if since else {}
+        numbers = array("q", map(self._table.number_of, others))
+        return NumberedMessages(self._table, complete_list(delta, lists, numbers))
 
     def _message(self, document: Payload) -> Message:
         key: Hashable
@@ -236,14 +242,20 @@ class _DocumentMessages:
         return message
 
 
-def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the elements of an earlier list that a delta repeats: the first elements, or the elements in ranges."""
+def complete_list(delta: Mapping[str, Payload], lists: Mapping[str, Elements], others: Elements) -> Elements:
+    """Return the complete list of a delta: elements of an earlier list, and `others`, the delta's own elements."""
     since, kept = delta["since"], delta["kept"]
-    if not since:
-        return []
-    if isinstance(kept, int):
-        return lists[since][:kept]
-    return [element for first, last in kept for element in lists[since][first : last + 1]]
+    complete = others[:0]
+    if since and isinstance(kept, int):
+        complete = lists[since][:kept]
+    elif since:
+        for first, last in kept:
+            complete.extend(lists[since][first : last + 1])
+    places = delta.get("places", ())
+    for place, element in zip(places, others, strict=False):
+        complete.insert(place, element)
+    complete.extend(others[len(places) :])
+    return complete
 
 
 def _interaction(identity: str, document: Mapping[str, Payload], messages: Sequence[Message]) -> LLMInteraction:

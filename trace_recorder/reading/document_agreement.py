@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, TypeVar
 
-from trace_recorder.reading.document import STEP_DELTA, kept_elements
+from trace_recorder.reading.document import STEP_DELTA, complete_list
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
@@ -107,12 +107,9 @@ class _Parts(Generic[Part]):
 
         If `delta` is None, `messages` has all messages.
         """
-        numbers = array("q")
-        if delta is not None:
-            numbers.extend(kept_elements(delta, self._lists))
-            messages = delta["messages"]
-        numbers.extend(map(self._number, messages))
-        return numbers
+        if delta is None:
+            return array("q", map(self._number, messages))
+        return complete_list(delta, self._lists, array("q", map(self._number, delta["messages"])))
 
     def _number(self, message: Payload) -> int:
         """Return the number of a message of the document.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
-from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.message_table import EqualMessages, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_comparison import EarlierLists, Numbers
 
@@ -23,15 +23,33 @@ If sub-agents take turns, more than one is needed.
 
 
 class Repetition(NamedTuple):
-    """The messages of an earlier interaction or step that a list repeats at its beginning.
+    """The messages of an earlier interaction or step that a list repeats.
 
     `since` is the id of the earlier one, or None. If its first messages are repeated, `kept` is how many. Otherwise
-    `kept` has the ranges of their positions. `length` is how many messages are repeated.
+    `kept` has the ranges of their positions. `places` are the positions of the list's other messages, up to the last
+    repeated one. All messages from the position `end` on are others too.
     """
 
     since: str | None
     kept: Payload
-    length: int
+    places: Sequence[int]
+    end: int
+
+    def members(self) -> dict[str, Payload]:
+        """Return the members of a delta that come before its messages."""
+        members: dict[str, Payload] = {"since": self.since, "kept": self.kept}
+        if self.places:
+            members["places"] = [*self.places]
+        return members
+
+    def others(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages of a delta: those of the list `messages` that are not repeated."""
+        if not self.places:
+            return messages[self.end :]
+        positions = (*self.places, *range(self.end, len(messages)))
+        if isinstance(messages, NumberedMessages):
+            return messages.at(positions)
+        return [*map(messages.__getitem__, positions)]
 
 
 @dataclass(slots=True)
@@ -58,19 +76,21 @@ class MessageDeltas:
 
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
         """Return the delta of the messages of an interaction or a step with the id `identity`."""
-        repetition = self.kept_of(identity, messages)
-        rest = [message.to_document() for message in messages[repetition.length :]]
-        return {"since": repetition.since, "kept": repetition.kept, "messages": rest}
+        repetition = self.repetition(identity, messages)
+        others = [message.to_document() for message in repetition.others(messages)]
+        return {**repetition.members(), "messages": others}
 
-    def kept_of(self, identity: str, messages: Sequence[Message]) -> Repetition:
+    def repetition(self, identity: str, messages: Sequence[Message]) -> Repetition:
         """Return what the messages of an interaction or a step repeat, and remember the messages."""
         numbers = self.numbers_of(messages)
         if numbers is None:
-            return Repetition(None, 0, 0)
-        since, ranges = self._earlier.most_kept(numbers)
+            return Repetition(None, 0, (), 0)
+        since, kept = self._earlier.most_kept(numbers)
         self._earlier.add(identity, numbers)
-        count = sum(last + 1 - first for first, last in ranges)
-        is_beginning = not ranges or (len(ranges) == 1 and ranges[0][0] == 0)
-        if is_beginning:
-            return Repetition(since, count, count)
-        return Repetition(since, ranges, count)
+        match kept.ranges:
+            case []:
+                return Repetition(since, 0, kept.places, kept.end)
+            case [[0, last]]:
+                return Repetition(since, last + 1, kept.places, kept.end)
+            case ranges:
+                return Repetition(since, ranges, kept.places, kept.end)

@@ -266,6 +266,10 @@ class NumberedMessages(ImmutableSequence[Message]):
         """The numbers of the messages in the table."""
         return self._numbers[self._start : self._stop]
 
+    def at(self, positions: Iterable[int]) -> NumberedMessages:
+        """Return the messages at these positions."""
+        return NumberedMessages(self.table, array("q", map(self.numbers.__getitem__, positions)))
+
     def extended(self, messages: Iterable[Message]) -> NumberedMessages:
         """Add messages to the table, and return a prompt with this prompt's messages followed by the added ones."""
         numbers, start = self._numbers, self._start

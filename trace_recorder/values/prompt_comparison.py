@@ -25,8 +25,6 @@ from itertools import compress, count, pairwise, repeat
 from operator import ne, sub
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from trace_recorder.signal_handlers import ours
-
 MAX_SMALL_CHANGE = 8
 """Changes that remove at most this many numbers, and insert at most as many, are tried before the rest is aligned."""
 
@@ -170,8 +168,6 @@ Name = TypeVar("Name")
 
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
-MAX_SEARCHES = 16
-"""If a list repeats the end of an earlier list, at most this many positions are tried as the beginning of that end."""
 MAX_EARLIER_PROMPTS = 8
 """A prompt is compared with at most this many earlier prompts of its agent, the newest ones."""
 
@@ -293,39 +289,47 @@ class EarlierLists(Generic[Name]):
                     longest = name, length
         return longest
 
-    def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the name of the earlier list with the longest ranges that `numbers` repeats, and these ranges.
+    def most_kept(self, numbers: Numbers) -> tuple[Name | None, KeptElements]:
+        """Return the name of the earlier list of which `numbers` keeps most elements, and these elements.
 
-        The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
-        that end right after the beginning. If the ranges of several lists are equally long, return the name of the list
-        that was added last. If `numbers` repeats no list, return None and no ranges.
+        If `numbers` keeps equally many elements of several lists, return the list for which the fewest places are
+        needed, and of those the list that was added last. If `numbers` keeps no element, return None.
         """
-        most: tuple[Name | None, Ranges] = None, []
-        count = 0
+        best: tuple[Name | None, KeptElements] = None, KeptElements([], [], 0)
+        most = least_places = 0
         for name, earlier in reversed(self._lists.items()):
-            if min(len(earlier), len(numbers)) > count:
-                kept = _kept_ranges(earlier, numbers)
-                length = sum(last + 1 - first for first, last in kept)
-                if length > count:
-                    most, count = (name, kept), length
-            if count == len(numbers):
-                break
-        return most
+            possible = min(len(earlier), len(numbers))  # a shorter list cannot keep more
+            if possible > most or (possible == most and least_places):
+                changes = changes_between(earlier, numbers)
+                kept = KeptElements.of(earlier, numbers, changes)
+                count = len(numbers) - sum(len(change.inserted) for change in changes)
+                if count > most or (count == most and len(kept.places) < least_places):
+                    best, most, least_places = (name, kept), count, len(kept.places)
+        return best
 
 
-def _kept_ranges(earlier: Numbers, numbers: Numbers) -> Ranges:
-    """Return ranges of positions in `earlier`. The numbers at these positions are the beginning of `numbers`."""
-    same = equal_length(earlier, 0, numbers, 0)
-    begin = [[0, same - 1]] if same else []
-    position = same
-    if same == min(len(earlier), len(numbers)):
-        return begin
-    for _ in range(MAX_SEARCHES):
-        try:
-            position = earlier.index(numbers[same], position)
-        except ours(ValueError):
-            break
-        if earlier[position:] == numbers[same : same + len(earlier) - position]:
-            return [*begin, [position, len(earlier) - 1]]
-        position += 1
-    return begin
+class KeptElements(NamedTuple):
+    """The elements of an earlier list that a list keeps, as inclusive ranges of positions in the earlier list.
+
+    `places` are the positions of the list's other elements, up to the last kept one. All elements from the position
+    `end` on are others too.
+    """
+
+    ranges: Ranges
+    places: list[int]
+    end: int
+
+    @classmethod
+    def of(cls, earlier: Numbers, numbers: Numbers, changes: Sequence[Change]) -> KeptElements:
+        """Return what the changes keep that turn the list `earlier` into the list `numbers`."""
+        ranges: Ranges = []
+        begin = 0
+        for change in (*changes, Change(len(earlier), 0, numbers[:0])):
+            if change.position > begin:
+                ranges.append([begin, change.position - 1])
+            begin = change.position + change.removed
+        places = [*_inserted_places(changes)]
+        end = len(numbers)
+        while places and places[-1] == end - 1:
+            end = places.pop()
+        return cls(ranges, places, end)

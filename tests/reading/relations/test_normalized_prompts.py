@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_recorder.reading.relations.normalized_prompts import (
     MessageNormalizer,
-    NormalizedMessage,
+    NormalizedPrompt,
+    PlacedMessages,
     PromptNormalizer,
     prefix_sums,
 )
@@ -32,11 +33,11 @@ PLACES = st.lists(st.integers(0, len(POOL) - 1), max_size=7)
 EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_size=8)
 
 
-def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
-    """Return the positions of the messages, their texts, and the calls that they answer."""
+def facts(prompt: NormalizedPrompt | PlacedMessages) -> list[Hashable]:
+    """Return the positions and the keys of the messages, which have the calls that they answer."""
     return [
-        (message.begin, message.end, message.key, message.answered_call and message.answered_call.message_index)
-        for message in messages
+        (begin, end, message.key, message.call_id)
+        for message, begin, end in zip(prompt.messages, prompt.begins, prompt.ends, strict=True)
     ]
 
 
@@ -45,18 +46,20 @@ def test_a_prompt_is_normalized_as_if_it_were_alone(
     begin: list[int], edits: list[tuple[int, int, list[int]]], instructions: int
 ) -> None:
     """A prompt is normalized the same, however it repeats, extends, shortens or edits earlier prompts."""
-    table, prompts, history = MessageTable(POOL), PromptNormalizer(MessageNormalizer()), begin
+    normalizer = MessageNormalizer()
+    table, prompts, history = MessageTable(POOL), PromptNormalizer(normalizer), begin
     for at, removed, inserted in [(0, 0, []), *edits]:
         history = [*history[:at], *inserted[: removed + 1], *history[at + removed :], *inserted[removed + 1 :]]
         messages = table.prompt(POOL[place] for place in history)
-        alone = MessageNormalizer().normalize(messages)
+        alone = normalizer.normalize(messages)
+        one_by_one = alone.messages
 
         prompt = prompts.normalize(messages, min(instructions, len(history)), None)
 
-        assert facts(prompt.messages) == facts(alone)
-        assert [*prompt.keys] == [one.key for one in alone]
-        assert [*prompt.answer_places] == [at for at, one in enumerate(alone) if one.content.role == "assistant"]
-        assert [*prompt.prefixes] == [*prefix_sums(alone[prompt.own :])]
+        assert facts(prompt) == facts(alone)
+        assert [*prompt.answer_places] == [at for at, one in enumerate(one_by_one) if one.content.role == "assistant"]
+        assert [*prompt.prefixes] == [*prefix_sums(one_by_one[prompt.own :])]
+        assert prompt.has_instructions == any(POOL[place].role == "system" for place in history)
         if prompt.before is not None:
-            kept = {*range(len(alone))} - {*prompt.new}
-            assert [prompt.before.keys[place] for place in kept] == [prompt.keys[place] for place in kept]
+            kept = {*range(len(one_by_one))} - {*prompt.new}
+            assert {prompt.messages[place].key for place in kept} <= {one.key for one in prompt.before.messages}

@@ -20,7 +20,7 @@ from itertools import chain, repeat
 from typing import Literal
 
 from trace_recorder.figures.conversations.steps_of_turns import message_of_result
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, NormalizedMessage
+from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, PlacedMessages
 from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep
@@ -99,19 +99,23 @@ class Conversation:
         self.turns.append(turn)
         if turn.answered:
             self._newest, self._unanswered = turn, []
-        seen.update(message.key for message in [*normalized, *normalizer.normalize([turn.answer()])])
+        answer = normalizer.normalize([turn.answer()])
+        seen.update(message.key for message in (*normalized.messages, *answer.messages))
 
     def _add_prompt(
-        self, turn: Turn, messages: Sequence[Message], normalized: Sequence[NormalizedMessage], seen: set[Hashable]
+        self, turn: Turn, messages: Sequence[Message], normalized: PlacedMessages, seen: set[Hashable]
     ) -> None:
         """Add the lines of a prompt, except messages that earlier calls without an answer have added."""
-        keys = [message.key for message in normalized]
+        keys = [message.key for message in normalized.messages]
         pairs = enumerate(zip(keys, self._unanswered, strict=False))
         same = next((number for number, (key, other) in pairs if key != other), min(len(keys), len(self._unanswered)))
         begin = 0
         if same:
-            begin = normalized[same - 1].end
-        copied = {place for known in normalized if known.key in seen for place in range(known.begin, known.end)}
+            begin = normalized.ends[same - 1]
+        copied: set[int] = set()
+        for key, first, end in zip(keys, normalized.begins, normalized.ends, strict=True):
+            if key in seen:
+                copied.update(range(first, end))
         for place, message in enumerate(messages[begin:], start=begin):
             self.lines.append(ConversationLine(message, turn, copied=place in copied))
         self._unanswered = keys

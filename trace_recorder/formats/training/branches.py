@@ -65,13 +65,13 @@ class Branch:
         Answers have their thoughts, even if the agent did not send the thoughts back.
         """
         messages = self.leaf.messages()
-        spans = [(normalized.begin, normalized.end) for normalized in MessageNormalizer().normalize(messages)]
+        normalized = MessageNormalizer().normalize(messages)
         lines = [BranchMessage(message) for message in messages]
         for turn, after in itertools.pairwise(self.turns):
-            if not 0 < turn.normalized_length <= len(spans):
+            if not 0 < turn.normalized_length <= len(normalized.messages):
                 continue
-            begin, end = spans[turn.normalized_length - 1]
-            for number in range(begin, end):
+            place = turn.normalized_length - 1
+            for number in range(normalized.begins[place], normalized.ends[place]):
                 if lines[number].message.role == "assistant":
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
         return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]

@@ -158,8 +158,8 @@ class DocumentText:
         self, deltas: MessageDeltas, identity: str, messages: Sequence[Message]
     ) -> tuple[dict[str, Payload], Sequence[Message]]:
         """Return the members of a delta that come before `messages`, and the messages of the delta."""
-        since, kept, count = deltas.kept_of(identity, messages)
-        return {"since": since, "kept": kept}, messages[count:]
+        repetition = deltas.repetition(identity, messages)
+        return repetition.members(), repetition.others(messages)
 
     def _with_messages(
         self, document: dict[str, Payload], name: str, since: dict[str, Payload] | None, messages: Sequence[Message]

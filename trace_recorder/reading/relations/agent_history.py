@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, eq
 
 from trace_recorder.reading.relations.normalized_prompts import NormalizedMessage, NormalizedPrompt
 from trace_recorder.reading.relations.turn import Turn
@@ -18,6 +19,7 @@ from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.prompt_comparison import equal_length
 
+key_of_message = attrgetter("key")
 AnswerRef = tuple[Turn, int]
 """A turn, and the index of one of its answers."""
 RepeatedAnswers = Mapping[int, AnswerRef]
@@ -104,9 +106,10 @@ class AgentMessages:
         """
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
-        keys, start = [*prompt.keys], len(record.earlier_keys) - count
-        answers = [*map(keys.__getitem__, prompt.answer_places[end - count : end])]
-        if answers != [*record.earlier_keys[start:]]:
+        start = len(record.earlier_keys) - count
+        messages = [*prompt.messages]
+        answers = map(messages.__getitem__, prompt.answer_places[end - count : end])
+        if not all(map(eq, map(key_of_message, answers), record.earlier_keys[start:])):
             return ()
         return record.earlier_answers[start:]
 

@@ -18,8 +18,9 @@ A digest of each distinct message, and the new messages of each prompt, stay in 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, count
 
@@ -135,19 +136,17 @@ class RequestPrompt:
         form one message.
         """
         messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
-        is_begun = (
-            bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
-        )
+        is_begun = bool(normalized) and normalized[-1].is_answer and self.normalized.ends[-1] == len(messages)
         begin, before = len(messages), normalized
         if is_begun:
-            begin, before = normalized[-1].begin, normalized[:-1]
+            begin, before = self.normalized.begins[-1], normalized[:-1]
         content = normalizer.content_of([*messages[begin:], answer])
         start, place = self.start_sum, self.start_count + len(before)
         if before:
             start = self.normalized.prefixes[len(before) - 1]
         if content is None:
             return AnswerPrefix(start, None, place)
-        [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
+        [after] = prefix_sums([NormalizedMessage(content)], place, start)
         return AnswerPrefix(after, content, place + 1)
 
     def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
@@ -203,11 +202,11 @@ class AskedCall:
             return messages[max(continued.answers) + 1 :]
         return messages[self.prompt.normalized.own :]
 
-    def places_of_answers(self) -> Iterator[int]:
-        """Yield the positions of the messages in the prompt in which the agent sent the model's answers back."""
-        for place in self.continued.answers:
-            message = self.prompt.messages[place]
-            yield from range(message.begin, message.end)
+    def is_answer(self, position: int) -> bool:
+        """Whether the message at a position of the prompt is one in which the agent sent an answer back."""
+        normalized = self.prompt.normalized
+        place = bisect_right(normalized.begins, position) - 1
+        return place in self.continued.answers and position < normalized.ends[place]
 
 
 MAX_UNANSWERED = 256
@@ -332,7 +331,7 @@ class CallChains:
         place = prompt.normalized.own + index
         if history.has_answer(prompt.messages, place + 1):
             return None
-        end = prompt.messages[place].end
+        end = prompt.normalized.ends[place]
         return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
 
     def _continue_changed(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation:
@@ -352,7 +351,7 @@ class CallChains:
         relation: Relation = "rewrites"
         if unbroken >= self._records[turn].answer_count:
             relation = "edits"
-        return Continuation(relation, turn, choice, False, prompt.messages[last].end, answers, turn.chain_start)
+        return Continuation(relation, turn, choice, False, prompt.normalized.ends[last], answers, turn.chain_start)
 
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
 

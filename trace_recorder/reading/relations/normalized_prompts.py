@@ -15,57 +15,59 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import repeat
-from operator import add, attrgetter
+from itertools import accumulate, chain, compress, count, islice, repeat
+from operator import add, attrgetter, mul
+from typing import NamedTuple
 
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
 from trace_recorder.values.message_table import MessageTable, NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
-from trace_recorder.values.prompt_comparison import changes_between, equal_length
+from trace_recorder.values.prompt_comparison import Change, changes_between, equal_length
+
+AnsweredCall = tuple[bytes, int]
+"""The tool call that a tool result answers: the identity of the calling message, and the index of the call in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredCall:
-    """The tool call that a tool result answers.
-
-    `content` is the content of the calling message, and `call_index` is the index of the call in that message.
-    `message_index` is the position of that message among the normalized messages of the prompt that has the result.
-    `message_index` is None if the calling message is in an earlier prompt.
-    """
-
-    content: NormalizedContent
-    call_index: int
-    message_index: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class NormalizedMessage:
-    """One or several messages of a prompt, from position `begin` to `end`.
+    """One or several messages of a prompt, without their positions: a prompt shares these objects with later prompts.
 
-    `answered_call` is the call that a tool result answers, if that call is known.
+    `call_id` is the id that a tool result has. `key` is the identity of the message within a run. The key of a tool
+    result has the call that it answers, if that call is known. `term` is a number that is made from the key.
     """
 
-    begin: int
-    end: int
-    content: NormalizedContent
-    answered_call: AnsweredCall | None = None
+    __slots__ = ("call_id", "content", "is_answer", "key", "term")
 
-    @property
-    def key(self) -> Hashable:
-        """The identity of the message within a run."""
-        if self.answered_call is None:
-            return self.content.identity
-        return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
+    def __init__(
+        self, content: NormalizedContent, call_id: str | None = None, answered_call: AnsweredCall | None = None
+    ) -> None:
+        self.content = content
+        self.call_id = call_id
+        self.key: Hashable = content.identity
+        data = content.digest
+        if answered_call is not None:
+            identity, index = answered_call
+            self.key = content.digest, identity, index
+            data += identity + b"%d" % index
+        self.is_answer = content.role == "assistant"
+        self.term = int.from_bytes(blake2b(data, digest_size=16).digest(), "big")
 
-    def term(self, place: int) -> int:
-        """Return the number that this message adds to the sums of `prefix_sums` if it is at the position `place`."""
-        data = self.content.digest
-        if self.answered_call is not None:
-            data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
-        return int.from_bytes(blake2b(b"%d:" % place + data, digest_size=16).digest(), "big")
+
+class PlacedMessages(NamedTuple):
+    """Normalized messages, each with the positions in the prompt where it begins and ends."""
+
+    messages: list[NormalizedMessage]
+    begins: list[int]
+    ends: list[int]
+
+    def keep(self, before: NormalizedPrompt, kept: _KeptRange) -> None:
+        """Append a range of messages of an earlier prompt."""
+        places = slice(kept.start, kept.end)
+        self.messages.extend(before.messages[places])
+        self.begins.extend(map(add, before.begins[places], repeat(kept.shift)))
+        self.ends.extend(map(add, before.ends[places], repeat(kept.shift)))
 
 
 class MessageNormalizer:
@@ -76,37 +78,52 @@ class MessageNormalizer:
         self._others = MessageTable()
         self._called_ids: set[str] = set()
 
-    def normalize(
-        self, messages: Sequence[Message], before: NormalizedContent | None = None
-    ) -> list[NormalizedMessage]:
+    def normalize(self, messages: Sequence[Message], before: NormalizedContent | None = None) -> PlacedMessages:
         """Normalize the messages of a prompt.
 
         `before` is the answer that the prompt continues, if the prompt does not repeat that answer.
         """
-        return self.normalize_more(messages, 0, [], before)
+        placed = PlacedMessages([], [], [])
+        self.normalize_more(self.numbered(messages), 0, placed, before=before)
+        return placed
 
     def normalize_more(
         self,
-        messages: Sequence[Message],
+        messages: NumberedMessages,
         start: int,
-        known: Sequence[NormalizedMessage],
+        placed: PlacedMessages,
+        head: Sequence[NormalizedMessage] = (),
         before: NormalizedContent | None = None,
-    ) -> list[NormalizedMessage]:
-        """Normalize the messages of a prompt from the position `start` on.
+    ) -> None:
+        """Normalize the messages of a prompt from the position `start` on, and append the results to `placed`.
 
-        `known` are the normalized messages before that position.
+        `head` are the normalized messages before those in `placed`.
         """
-        normalized: list[NormalizedMessage] = []
-        new = self.numbered(messages)[start:]
+        new = messages[start:]
         for begin, end in _spans([*new]):
             content = self.content_of(new[begin:end])
             if content is None:
                 continue
-            answered, call_id = None, new[begin].call_id or ""
-            if content.role == "tool" and call_id in self._called_ids:
-                answered = _answered_call(call_id, known, normalized, before)
-            normalized.append(NormalizedMessage(start + begin, start + end, content, answered))
-        return normalized
+            call_id = None
+            if content.role == "tool":
+                call_id = new[begin].call_id or ""
+            known = chain(reversed(placed.messages), reversed(head))
+            placed.messages.append(self.message_of(content, call_id, known, before))
+            placed.begins.append(start + begin)
+            placed.ends.append(start + end)
+
+    def message_of(
+        self,
+        content: NormalizedContent,
+        call_id: str | None,
+        known: Iterable[NormalizedMessage],
+        before: NormalizedContent | None = None,
+    ) -> NormalizedMessage:
+        """Return a normalized message. `known` are the messages before it, from the last to the first."""
+        answered = None
+        if call_id is not None and call_id in self._called_ids:
+            answered = _answered_call(call_id, known, before)
+        return NormalizedMessage(content, call_id, answered)
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that form one normalized message, or None if these messages are empty."""
@@ -130,26 +147,21 @@ class MessageNormalizer:
 
 
 def _answered_call(
-    call_id: str,
-    known: Sequence[NormalizedMessage],
-    normalized: Sequence[NormalizedMessage],
-    before: NormalizedContent | None,
+    call_id: str, known: Iterable[NormalizedMessage], before: NormalizedContent | None
 ) -> AnsweredCall | None:
     """Return the last call with the id `call_id` before a tool result, or None.
 
-    The messages before the result are searched backwards, because a result usually follows its call. The answer
-    `before` is searched last.
+    `known` are the messages before the result, from the last to the first, because a result usually follows its call.
+    The answer `before` is searched last.
     """
-    for messages, start in ((normalized, len(known)), (known, 0)):
-        for place in reversed(range(len(messages))):
-            content = messages[place].content
-            index = _last_call(content, call_id)
-            if index is not None:
-                return AnsweredCall(content, index, start + place)
+    for message in known:
+        index = _last_call(message.content, call_id)
+        if index is not None:
+            return message.content.identity, index
     index = _last_call(before, call_id)
     if before is None or index is None:
         return None
-    return AnsweredCall(before, index, None)
+    return before.identity, index
 
 
 def _last_call(content: NormalizedContent | None, call_id: str) -> int | None:
@@ -165,13 +177,21 @@ def _last_call(content: NormalizedContent | None, call_id: str) -> int | None:
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
     """Yield for each message a number that identifies the sequence of messages up to that message.
 
-    The number is a sum with one term for each message and its position. So an edit of one message changes all later
-    sums by the same amount. The first message has the position `place`, and `start` is the sum of the messages before
-    it.
+    The number is a sum of the terms of the messages, each multiplied by a number of its position. So an edit of one
+    message changes all later sums by the same amount. The first message has the position `place`, and `start` is the
+    sum of the messages before it. No line of Python runs for each message.
     """
-    for number, message in enumerate(messages, place):
-        start += message.term(number)
-        yield start
+    end = place + len(messages)
+    while len(_FACTORS) < end:
+        factor = blake2b(b"%d:" % len(_FACTORS), digest_size=16).digest()
+        _FACTORS.append(int.from_bytes(factor, "big"))
+    sums = accumulate(map(mul, map(_term, messages), islice(_FACTORS, place, end)), initial=start)
+    next(sums)
+    return sums
+
+
+_FACTORS: list[int] = []
+"""The number of each position, for `prefix_sums`."""
 
 
 def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
@@ -188,22 +208,18 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 MAX_PROMPTS = 8
 """`PromptNormalizer` compares a prompt with at most this many of the newest earlier prompts."""
-MAX_EDITS = 8
-"""`PromptNormalizer` normalizes at most this many replaced messages one by one.
-
-If more messages were replaced, the rest of the prompt is normalized again.
-"""
 
 
 @dataclass(slots=True, eq=False)
 class NormalizedPrompt:
     """A prompt of an agent in normalized form.
 
-    `keys` are the keys of `messages`. The first `own` messages are instructions that apply to this prompt only.
-    `prefixes` has the sum (`prefix_sums`) after each message that follows these instructions. `answer_places` are the
-    positions of the assistant's messages. `before` is an earlier prompt that has the same messages at all positions
-    except those in `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn
-    of this prompt was added, so that earlier prompts do not stay in memory.
+    Each of `messages` begins and ends at a position of `source`, which `begins` and `ends` have. The first `own`
+    messages are instructions that apply to this prompt only. `prefixes` has the sum (`prefix_sums`) after each message
+    that follows these instructions. `answer_places` are the places of the assistant's messages in `messages`. `before`
+    is an earlier prompt of the agent that has the same messages, except those at the places in `new`. `before` is None
+    if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt was added, so that
+    earlier prompts do not stay in memory.
 
     `AgentMessages` sets `claim`. It is the value that the counter `AgentMessages._claims` had when all messages of this
     prompt were assigned to its chain. It is 0 if not all messages were assigned.
@@ -212,20 +228,30 @@ class NormalizedPrompt:
     source: NumberedMessages
     agent: str | None
     messages: SharedSequence[NormalizedMessage]
-    keys: SharedSequence[Hashable]
+    begins: SharedSequence[int]
+    ends: SharedSequence[int]
     answer_places: SharedSequence[int]
     own: int
     prefixes: SharedSequence[int]
     has_instructions: bool
-    before: NormalizedPrompt | None
-    new: Sequence[int]
+    before: NormalizedPrompt | None = None
+    new: Sequence[int] = ()
     claim: int = 0
 
     @classmethod
     def empty(cls, source: NumberedMessages) -> NormalizedPrompt:
         """Return a prompt without messages, of the table that `source` is in."""
-        lists = SharedSequence[NormalizedMessage]([]), SharedSequence[Hashable]([]), SharedSequence[int]([])
-        return cls(source[:0], None, *lists, 0, SharedSequence([]), has_instructions=False, before=None, new=())
+        return cls(
+            source[:0],
+            agent=None,
+            messages=SharedSequence([]),
+            begins=SharedSequence([]),
+            ends=SharedSequence([]),
+            answer_places=SharedSequence([]),
+            own=0,
+            prefixes=SharedSequence([]),
+            has_instructions=False,
+        )
 
 
 class PromptNormalizer:
@@ -240,36 +266,78 @@ class PromptNormalizer:
         source = self._normalizer.numbered(messages)
         similar = self._most_similar(source)
         before = similar or NormalizedPrompt.empty(source)
-        edits, kept = _edits(before.source, source)
-        while kept and kept < len(source) and source[kept].role == source[kept - 1].role == "assistant":
-            kept -= 1  # neighbouring messages of an assistant are normalized together
-        count = bisect_right(before.messages, kept, key=_end)
-        if count < len(before.messages):
-            kept = min(kept, before.messages[count].begin)
-        normalized = before.messages[:count]
-        edited = [bisect_right(normalized, position, key=_begin) - 1 for position in edits]
-        if edited:
-            normalized = SharedSequence(self._normalize_again(source, [*normalized], edited))
-        normalized = normalized.extended(self._normalizer.normalize_more(source, kept, normalized))
-        own = next((n for n, message in enumerate(normalized) if message.begin >= instructions), len(normalized))
-        new = [*edited, *range(count, len(normalized))]
-        fresh = [source[position] for position in edits] + [*source[kept:]]
+        ranges = _kept_ranges(before, source)
+        count = 0
+        if ranges and ranges[0].begin == ranges[0].shift == 0:
+            count = ranges.pop(0).end
+        rest, new = self._rest(before, source, count, ranges)
+        normalized = before.messages[:count].extended(rest.messages)
+        begins = before.begins[:count].extended(rest.begins)
+        answer_places = before.answer_places[: bisect_left(before.answer_places, count)]
+        own = bisect_left(begins, instructions)
         prompt = NormalizedPrompt(
             source,
             agent,
             normalized,
-            _keys(before, count, normalized, edited),
-            _answer_places(before, count, normalized),
+            begins,
+            before.ends[:count].extended(rest.ends),
+            answer_places.extended(_answer_places(rest.messages, count)),
             own,
-            _prefixes(before, count, normalized, own, edited),
-            any(map(is_instruction, fresh)) or (kept > 0 and before.has_instructions),
-            None,
-            range(len(normalized)),
+            _prefixes(before, count, normalized, own),
+            _has_instructions(map(normalized.__getitem__, new))
+            or (before.has_instructions and _has_instructions(normalized)),
         )
         if similar is not None and similar.agent == agent:
             prompt.before, prompt.new = similar, new
         self._earlier.append(prompt)
         return prompt
+
+    def _rest(
+        self, before: NormalizedPrompt, source: NumberedMessages, count: int, ranges: Sequence[_KeptRange]
+    ) -> tuple[PlacedMessages, list[int]]:
+        """Return the messages of a prompt that follow the first `count` of `before`, and the places of the new ones.
+
+        The messages of `ranges` are not normalized again, except the result of a tool if a call with its id was removed
+        or inserted before it.
+        """
+        rest, new = PlacedMessages([], [], []), list[int]()
+        head, called = before.messages[:count], set[str]()
+        begin, start = 0, count
+        if count:
+            begin = before.ends[count - 1]
+        end = _KeptRange(len(before.messages), len(before.messages), len(source), len(source), 0)
+        for kept in (*ranges, end):
+            place = len(rest.messages)
+            self._normalizer.normalize_more(source[: kept.begin], begin, rest, head)
+            new += range(count + place, count + len(rest.messages))
+            for message in (*before.messages[start : kept.start], *rest.messages[place:]):
+                called.update(call.call_id for call in message.content.calls)
+            place = len(rest.messages)
+            rest.keep(before, kept)
+            if called and not called.isdisjoint(map(_call_id, rest.messages[place:])):
+                new += (count + again for again in self._answer_again(rest.messages, place, head, called))
+            begin, start = kept.stop, kept.end
+        return rest, new
+
+    def _answer_again(
+        self,
+        messages: list[NormalizedMessage],
+        begin: int,
+        head: Sequence[NormalizedMessage],
+        called: Collection[str | None],
+    ) -> Iterator[int]:
+        """Look up the calls of the results with ids in `called`, from a place on. Yield the places of changed results.
+
+        `head` are the messages before `messages`.
+        """
+        for place in range(begin, len(messages)):
+            message = messages[place]
+            if message.call_id in called:
+                known = chain(reversed(messages[:place]), reversed(head))
+                again = self._normalizer.message_of(message.content, message.call_id, known)
+                if again.key != message.key:
+                    messages[place] = again
+                    yield place
 
     def normalize_after(
         self,
@@ -285,24 +353,19 @@ class PromptNormalizer:
         `place` messages come before the prompt, and `start` is their sum.
         """
         source = self._normalizer.numbered(messages)
-        normalized = SharedSequence(self._normalizer.normalize(source, answer))
-        own = sum(message.begin < instructions for message in normalized)
-        sums = SharedSequence([*prefix_sums(normalized[own:], place, start)])
-        empty = NormalizedPrompt.empty(source)
-        keys, places = _keys(empty, 0, normalized, ()), _answer_places(empty, 0, normalized)
-        has_instructions = any(map(is_instruction, source))
+        placed = self._normalizer.normalize(source, answer)
+        own = bisect_left(placed.begins, instructions)
         return NormalizedPrompt(
-            source, agent, normalized, keys, places, own, sums, has_instructions, None, range(len(normalized))
+            source,
+            agent,
+            SharedSequence(placed.messages),
+            SharedSequence(placed.begins),
+            SharedSequence(placed.ends),
+            SharedSequence([*_answer_places(placed.messages, 0)]),
+            own,
+            SharedSequence([*prefix_sums(placed.messages[own:], place, start)]),
+            _has_instructions(placed.messages),
         )
-
-    def _normalize_again(
-        self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
-    ) -> list[NormalizedMessage]:
-        """Normalize the messages at these positions again, and put the results into `normalized`."""
-        for place in places:
-            begin, end = normalized[place].begin, normalized[place].end
-            [normalized[place]] = self._normalizer.normalize_more(source[:end], begin, normalized[:place])
-        return normalized
 
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
         """Return the earlier prompt that shares most messages with the prompt `source`, or None.
@@ -329,67 +392,70 @@ class PromptNormalizer:
         return aligned or best[0]
 
 
-def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of single replaced messages, and the position up to which there is no other difference.
+class _KeptRange(NamedTuple):
+    """Messages that a prompt has in common with an earlier prompt.
 
-    The search ends at a replaced message of an assistant, because the calls of this message have results. The
-    neighbours of this message may also belong to the same normalized message.
+    They are at the places `start` to `end` of the earlier prompt's normalized messages. In the prompt, the messages
+    from which they are normalized are at the positions `begin` to `stop`, and `shift` positions after those of the
+    earlier prompt.
     """
-    old_numbers, numbers = before.numbers, source.numbers
-    edits: list[int] = []
-    for change in changes_between(old_numbers, numbers):
-        positions = range(change.position, change.position + change.removed)
-        is_replaced = 0 < change.removed == len(change.inserted)
-        if not is_replaced or len(edits) + change.removed > MAX_EDITS:
-            return edits, change.position
-        if any("assistant" in {before[place].role, source[place].role} for place in positions):
-            return edits, change.position
-        edits += positions
-    return edits, len(numbers)
+
+    start: int
+    end: int
+    begin: int
+    stop: int
+    shift: int
 
 
-def _keys(
-    before: NormalizedPrompt, count: int, normalized: Sequence[NormalizedMessage], edited: Sequence[int]
-) -> SharedSequence[Hashable]:
-    keys = before.keys[:count]
-    if edited:
-        replaced = [*keys]
-        for place in edited:
-            replaced[place] = normalized[place].key
-        keys = SharedSequence(replaced)
-    return keys.extended([message.key for message in normalized[count:]])
+def _kept_ranges(before: NormalizedPrompt, source: NumberedMessages) -> list[_KeptRange]:
+    """Return the ranges of normalized messages that a prompt has in common with an earlier one.
+
+    Neighbouring messages of an assistant are normalized together. So they are in a range only if all of them are.
+    """
+    earlier = before.source
+    ranges: list[_KeptRange] = []
+    begin = shift = 0
+    for change in (*changes_between(earlier.numbers, source.numbers), Change(len(earlier), 0, earlier.numbers[:0])):
+        end = change.position
+        while begin < end and earlier[begin].role == "assistant" == _role(earlier, source, begin - 1, shift):
+            begin += 1
+        while begin < end and earlier[end - 1].role == "assistant" == _role(earlier, source, end, shift):
+            end -= 1
+        start, stop = bisect_left(before.begins, begin), bisect_right(before.ends, end)
+        if start < stop:
+            ranges.append(_KeptRange(start, stop, begin + shift, end + shift, shift))
+        begin, shift = change.position + change.removed, shift + len(change.inserted) - change.removed
+    return ranges
 
 
-def _answer_places(
-    before: NormalizedPrompt, count: int, normalized: Sequence[NormalizedMessage]
-) -> SharedSequence[int]:
-    places = before.answer_places
-    new = [place for place, message in enumerate(normalized[count:], count) if message.content.role == "assistant"]
-    return places[: bisect_left(places, count)].extended(new)
+def _role(earlier: NumberedMessages, source: NumberedMessages, position: int, shift: int) -> str | None:
+    """Return "assistant" if one of the prompts has a message of an assistant at a position of the earlier prompt."""
+    for messages, place in ((earlier, position), (source, position + shift)):
+        if 0 <= place < len(messages) and messages[place].role == "assistant":
+            return "assistant"
+    return None
 
 
 def _prefixes(
-    before: NormalizedPrompt,
-    count: int,
-    normalized: SharedSequence[NormalizedMessage],
-    own: int,
-    edited: Sequence[int],
+    before: NormalizedPrompt, count: int, messages: SharedSequence[NormalizedMessage], own: int
 ) -> SharedSequence[int]:
     """Return the sums of a prompt: one after each message that follows the `own` instructions.
 
-    An edit changes all sums from its position on by the same amount.
+    The first `count` messages are those of `before`.
     """
-    if before.own != own or own > count:
-        return SharedSequence([*prefix_sums(normalized[own:])])
+    if before.own != own or own >= count:
+        return SharedSequence([*prefix_sums(messages[own:])])
     sums = before.prefixes[: count - own]
-    if edited:
-        changed = [*sums]
-        for place in (place - own for place in edited if place >= own):
-            difference = normalized[place + own].term(place) - before.messages[place + own].term(place)
-            changed[place:] = map(add, changed[place:], repeat(difference))
-        sums = SharedSequence(changed)
-    start = sums[-1] if sums else 0
-    return sums.extended(prefix_sums(normalized[count:], count - own, start))
+    return sums.extended(prefix_sums(messages[count:], count - own, sums[-1]))
+
+
+def _answer_places(messages: Iterable[NormalizedMessage], start: int) -> Iterator[int]:
+    """Yield the places of the messages of an assistant. The first message has the place `start`."""
+    return compress(count(start), map(_is_answer, messages))
+
+
+def _has_instructions(messages: Iterable[NormalizedMessage]) -> bool:
+    return any(message.content.role == "system" for message in messages)
 
 
 def is_instruction(message: Message) -> bool:
@@ -397,4 +463,4 @@ def is_instruction(message: Message) -> bool:
     return message.role in {"system", "developer"}
 
 
-_begin, _end = attrgetter("begin"), attrgetter("end")
+_term, _call_id, _is_answer = attrgetter("term"), attrgetter("call_id"), attrgetter("is_answer")

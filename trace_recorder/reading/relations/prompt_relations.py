@@ -338,14 +338,14 @@ class _ComparedCalls:
         gone = [self._messages.messages[number] for number in comparison.gone]
         results = {message.call_id for message in gone if message.role == "tool"}
         gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
-        known = {*answers, *asked.places_of_answers()}
         added = []
         for place, digest in digests.items():
             message = messages[place]
             is_before_answer = place < asked.continued.prefix_length
             is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
             is_empty_answer = digest is None and asked.continued.relation != "begins"
-            if place in known or is_empty_answer or is_changed_result:
+            is_known = place in answers or asked.is_answer(place)
+            if is_known or is_empty_answer or is_changed_result:
                 continue
             if gone_digests[digest] > 0:
                 gone_digests[digest] -= 1

@@ -25,17 +25,20 @@ class KeptMessages(Shape):
     """The messages that a delta repeats from the complete list of `since`, an earlier interaction or step.
 
     `kept` is how many messages at the start are repeated, or the inclusive ranges of the repeated messages' positions.
+    `places` are the positions in the complete list of the first of the delta's own messages. The others are at the end.
     """
 
     since: str | None
     kept: Count | list[Pair]
+    places: list[Count] = ABSENT
 
 
 class Delta(KeptMessages):
     """A list of messages as a difference to the complete list of an earlier interaction.
 
     The list has the messages that `kept` selects from the earlier interaction `since`, followed by `messages`. `kept`
-    is how many messages at the start are repeated, or the inclusive ranges of the repeated messages' positions.
+    is how many messages at the start are repeated, or the inclusive ranges of the repeated messages' positions. If
+    messages in the middle were replaced, `places` has the positions of the first of `messages` in the complete list.
     """
 
     messages: list[Message]

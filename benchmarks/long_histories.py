@@ -1,0 +1,137 @@
+"""Commands on long runs: `python -m benchmarks.long_histories`.
+
+Four histories are recorded over HTTP, each with a tool result of `--size` characters a call: one grows, one slides, one
+is compacted when it is long, and one gets an edit of a random old result with each call. A row is a command, a history
+and a number of calls. "Of json.loads" is the CPU beyond the start of the process, to `json.loads` of the journal's
+lines. "By byte" is the same for each byte that is read or written: it differs if the output is larger than the journal.
+A ratio that stays the same for more calls shows linear work. The last table has the recording of each history: the CPU
+of the thread that calls, at a tenth of the calls and at the end, and the bytes of both files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from benchmarks.reading import table
+from benchmarks.reading_commands import COMMANDS, Taken, least, take
+from benchmarks.reading_runs import COMPLETION, URL, parsing_seconds
+from benchmarks.real_texts import tool_result
+from trace_recorder import TrajectoryRecorder, http_client
+
+KEPT = 50
+MAX_MESSAGES = 102
+HISTORIES = ("growing", "sliding", "compacted", "edited")
+EVERY = (*COMMANDS, "diff", "grep zyzzyva")
+
+
+def histories(kind: str, size: int) -> Iterator[list[str]]:
+    """Yield the JSON texts of one prompt's messages after another."""
+    chosen, number = Random(7), 0
+    prompt = [_message("system", "Be brief. " * 20), _message("user", "fix it")]
+    while True:
+        yield prompt
+        number += 1
+        output = _message("tool", f"{number} {tool_result(number, size)}", tool_call_id=f"call_{number}")
+        prompt = [*prompt, json.dumps(_answer(number)), output]
+        if kind == "sliding":
+            prompt = [*prompt[:2], *prompt[2:][-KEPT:]]
+        elif kind == "edited":
+            old = chosen.randint(1, number)
+            prompt[1 + 2 * old] = _message("tool", f"[trimmed {number}]", tool_call_id=f"call_{old}")
+        elif kind == "compacted" and len(prompt) > MAX_MESSAGES:
+            prompt = [*prompt[:2], _message("user", f"Summary {number}: {tool_result(number, size)}"), *prompt[-4:]]
+
+
+def _message(role: str, content: str, **members: str) -> str:
+    return json.dumps({"role": role, "content": content, **members})
+
+
+def _answer(number: int) -> dict[str, object]:
+    function = {"name": "bash", "arguments": json.dumps({"command": f"sed -n {number}p a.py"})}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    return {"role": "assistant", "content": f"{number}: I look at it.", "tool_calls": [call]}
+
+
+def record(path: Path, kind: str, calls: int, size: int) -> list[float]:
+    """Record a run. Return the milliseconds of a call at a tenth of the calls, and at the end."""
+    import httpx  # noqa: PLC0415 - only recording needs it
+
+    answers: list[httpx.Response] = []
+    seconds = []
+    with TrajectoryRecorder(path) as recorder:
+        transport = httpx.MockTransport(lambda _: answers.pop())
+        with http_client(recorder=recorder, library="httpx", transport=transport, trust_env=False) as client:
+            for number, prompt in zip(range(1, calls + 1), histories(kind, size), strict=False):
+                choice = {"index": 0, "message": _answer(number), "finish_reason": "tool_calls"}
+                answers.append(httpx.Response(200, json={**COMPLETION, "id": f"c{number}", "choices": [choice]}))
+                body = f'{{"model":"m","messages":[{",".join(prompt)}]}}'
+                began = time.thread_time()
+                client.post(URL, content=body, headers={"content-type": "application/json"})
+                seconds.append(time.thread_time() - began)
+    share = max(1, calls // 20)
+    return [1000 * sum(part) / len(part) for part in (seconds[calls // 10 :][:share], seconds[-share:])]
+
+
+def rows(runs: dict[tuple[str, int], Path], commands: Sequence[str], start: Path, tries: int) -> Iterator[list[str]]:
+    """Yield a row for each command, history and number of calls."""
+    parsed = {key: parsing_seconds(run, tries) for key, run in runs.items()}
+    for command in commands:
+        before = taken_by(command, start, tries).cpu
+        for (kind, calls), run in runs.items():
+            taken = taken_by(command, run, tries)
+            ratio = (taken.cpu - before) / parsed[kind, calls]
+            larger = max(1, taken.written / run.with_suffix(".jsonl").stat().st_size)
+            yield [
+                command,
+                kind,
+                f"{calls:,}",
+                f"{taken.cpu - before:.2f} s",
+                f"{ratio:.0f} x",
+                f"{ratio / larger:.0f} x",
+                f"{taken.megabytes:.0f} MB",
+                f"{taken.written / 1e6:.1f} MB",
+            ]
+
+
+def taken_by(command: str, run: Path, tries: int) -> Taken:
+    """Return the least cost of a command on a run. `grep` has its pattern first, and `diff` gets the run twice."""
+    if command.startswith("grep"):
+        return min(take(*command.split(), run, "--jobs", 1) for _ in range(tries))
+    if command == "diff":
+        return min(take(command, run, run) for _ in range(tries))
+    return least(tries, command.split(), run)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.long_histories", description=__doc__)
+    parser.add_argument("--calls", type=int, nargs="*", default=[1000, 3000])
+    parser.add_argument("--size", type=int, default=1000, help="characters of a tool result (1000)")
+    parser.add_argument("--tries", type=int, default=2)
+    parser.add_argument("--histories", nargs="*", default=HISTORIES)
+    parser.add_argument("--commands", nargs="*", default=EVERY)
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        start = directory / "start.json"
+        record(start, "growing", 1, options.size)
+        runs, recorded = {}, []
+        for kind in options.histories:
+            for calls in options.calls:
+                run = runs[kind, calls] = directory / f"{kind}_{calls}.json"
+                tenth, end = record(run, kind, calls, options.size)
+                sizes = [f"{run.with_suffix(suffix).stat().st_size / 1e6:.1f} MB" for suffix in (".jsonl", ".json")]
+                recorded.append([kind, f"{calls:,}", f"{tenth:.2f} ms", f"{end:.2f} ms", *sizes])
+        titles = ["command", "history", "calls", "beyond start", "of json.loads", "by byte", "memory", "written"]
+        table(titles, rows(runs, options.commands, start, options.tries))
+        table(["history", "calls", "a tenth", "the end", "journal", "document"], recorded)
+
+
+if __name__ == "__main__":
+    main()
