@@ -91,10 +91,10 @@ def part_of(conversion: Conversion, runs: Sequence[Path]) -> ExportOutcome:
     outcome, parquet = ExportOutcome(), import_module("trace_recorder.tables.parquet")
     part = parquet.PartWriter(parquet.FORMS[conversion.form or "tables"])
     for run in runs:
-        state, running = parquet.files_state(run), outcome.counts["running"]
+        state = parquet.files_state(run)
         tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
         if tables:
-            part.add(run, dict(tables), state, is_running=outcome.counts["running"] > running)
+            part.add(run, dict(tables), state)
     outcome.rows = [part.finish()]
     return outcome
 

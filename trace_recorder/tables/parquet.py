@@ -42,6 +42,7 @@ from trace_recorder.tables.part_files import (
 )
 from trace_recorder.tables.rewritten_rows import RowsChange, RunInTables, rewrite_part, without_rows
 from trace_recorder.tables.rows import Cells, cells_of, joined_cells
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -108,14 +109,16 @@ class PartWriter:
         """Whether the part has as many runs, or as large ones, as a part may have."""
         return len(self._states) >= PART_RUNS or self._size >= PART_BYTES
 
-    def add(self, path: Path, cells: RunCells, state: FilesState, *, is_running: bool = False) -> None:
+    def add(self, path: Path, cells: RunCells, state: FilesState) -> None:
         """Add the cells of a run. `state` is the state of its files before they were read.
 
-        The end of a run that is still being recorded may change none of its files, so its state is not kept.
+        The state of a run that may still be recorded is not kept, because its end may change none of its files.
         """
-        self._states[str(path)] = None if is_running else state
+        statuses: set[Payload] = set()
         for table, writer in self._tables.items():
             writer.add(cells[table])
+            statuses.update(cells[table]["status"])
+        self._states[str(path)] = None if statuses & {"running", "unknown"} else state
         size = state.size or _UNKNOWN_BYTES
         self._size += size
         self._waiting += size

@@ -60,13 +60,14 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     runs = [{"file": str(run)} for path in paths for run in _runs_at(Path(path))]
     with _connected(None) as data:
         blocks = _dataset(data, runs, _TASKS_IN_BLOCK)
-        return blocks.map_batches(
+        rows: ray.data.Dataset = blocks.map_batches(
             _rows,
             batch_format="pyarrow",
             batch_size=None,
             fn_args=(of, str(Path.cwd())),
             fn_kwargs={"strict": strict},
         )
+        return rows
 
 
 def in_order_by_ray(
