@@ -67,8 +67,10 @@ def by_ray(cluster: Any, *arguments: object) -> Any:
 
 
 @contextmanager
-def _killed_node(cluster: Any, nodes: Path) -> Iterator[list[bool]]:
-    """Add a node, and kill it when a task has put its name into `nodes`. The list then has whether that happened."""
+def _killed_node(cluster: Any, nodes: Path) -> Iterator[tuple[str, list[bool]]]:
+    """Add a node, and kill it when a task has put its name into `nodes`. Yield its id, and a list that then has whether
+    that happened.
+    """
     node = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
     killed: list[bool] = []
@@ -82,7 +84,7 @@ def _killed_node(cluster: Any, nodes: Path) -> Iterator[list[bool]]:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    yield killed
+    yield node.node_id, killed
     killer.join()
 
 
@@ -117,10 +119,13 @@ def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path
     assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
 
 
-def _slow_part(nodes: Path, runs: Sequence[Path]) -> ExportOutcome:
-    """Do what `export` does for a part, after half a second. Name the node in a directory."""
-    (nodes / ray.get_runtime_context().get_node_id()).touch()
-    time.sleep(0.5)
+def _part_on_nodes(nodes: Path, killed: str, runs: Sequence[Path]) -> ExportOutcome:
+    """Do what `export` does for a part. The node `killed` does not end it, and the others wait until it has begun."""
+    node = ray.get_runtime_context().get_node_id()
+    (nodes / node).touch()
+    deadline = time.monotonic() + 120
+    while (node == killed or not (nodes / killed).exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     return part_of(Conversion("parquet"), runs)
 
 
@@ -129,8 +134,9 @@ def test_a_killed_node_changes_no_table(cluster: Any, runs: Path, tmp_path: Path
     parts = [[run] for run in sorted(runs.glob("run*.json"))]
     expected = [part_of(Conversion("parquet"), part) for part in parts]
 
-    with _killed_node(cluster, tmp_path / "nodes") as killed:
-        done = [*in_order_by_ray(partial(_slow_part, tmp_path / "nodes"), parts, cluster.address, 1)]
+    with _killed_node(cluster, tmp_path / "nodes") as (node, killed):
+        work = partial(_part_on_nodes, tmp_path / "nodes", node)
+        done = [*in_order_by_ray(work, parts, cluster.address, 1)]
 
     assert killed == [True]
     assert [outcome.rows for outcome in done] == [outcome.rows for outcome in expected]
@@ -148,7 +154,7 @@ def test_an_export_with_several_parts_is_continued_by_ray(
     there = by_ray(cluster, "export", runs, "-f", "parquet", "-o", tmp_path / "there", "--resume")
 
     assert there.stderr.replace("/there", "/here") == here.stderr
-    assert len([*(tmp_path / "here").rglob("*.parquet")]) == 6 * 8
+    assert len([*(tmp_path / "here").rglob("*.parquet")]) == 6 * 9
     assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
 
 
@@ -191,7 +197,7 @@ def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_pa
 
 def test_a_killed_node_changes_no_result(cluster: Any, runs: Path, tmp_path: Path) -> None:
     """After a node was killed, each run has its reward once, and a repeated `score` adds none."""
-    with _killed_node(cluster, tmp_path / "nodes") as killed:
+    with _killed_node(cluster, tmp_path / "nodes") as (_, killed):
         result = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
     again = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
 

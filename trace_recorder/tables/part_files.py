@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.storage.paths import document_path_for
-from trace_recorder.storage.run_files import NO_FILE, real_journal
+from trace_recorder.storage.run_files import NO_FILE, journal_name, real_journal
 from trace_recorder.tables.columns import TableName
 from trace_recorder.tables.remote_files import url_of
 
@@ -86,8 +86,9 @@ def remove_unfinished_files(directory: Path, tables: Sequence[TableName]) -> boo
 
 def files_state(run: Path) -> FilesState:
     """Return the state of a run's files. A run at an address has no files here."""
-    journal = real_journal(run, str)
     document = str(run)
+    directory, separator, name = document.rpartition(os.sep)
+    journal = directory + separator + journal_name(name)
     if document == journal:
         document = str(document_path_for(run))
     return FilesState(*_state_of_file(document), *_state_of_file(journal))
@@ -133,33 +134,51 @@ def compare_parts(directory: Path, table: TableName, runs: Sequence[Path], sourc
     export is above the run. Raises FileExistsError if a path begins with `..`, and the working directory of the export
     is unknown.
     """
-    places = _RunPlaces([*runs, *(source / "_" for source in sources)])
-    counts: Counter[str] = Counter()
-    written: dict[str, WrittenRun] = {}
-    for path in part_files(directory, table):
-        states, base = states_in(path), _metadata(path).get(DIRECTORY_KEY)
-        if states is None:
-            raise FileExistsError(f"{path} does not say which runs it has: give another -o, or --force to replace it")
-        counts[path.name] = len(states)
-        for name, state in states.items():
-            place = places.place_of(name, base)
-            if place is not None:
-                written[place] = WrittenRun(path.name, name, state)
-            elif name.startswith(_PARENT):
-                reason = f"{directory} has runs with paths such as {name}, from another working directory"
-                raise FileExistsError(f"{reason}: use --resume in that directory, or --force")
+    parts = {file.name: _runs_in(file) for file in part_files(directory, table)}
+    written = {key: run for runs_of_part in parts.values() for key, run in runs_of_part.items()}
+    here = digest_of(Path.cwd())
+    known = [written.pop((here, str(run)), None) for run in runs]  # most runs have the same path as before
+    by_place: dict[str, WrittenRun] = {}
+    if written:
+        places = _RunPlaces([*runs, *(source / "_" for source in sources)])
+        by_place = _by_place(written, places, directory)
+        known = [
+            same or by_place.pop(places.place_of(str(run)) or "", None) for run, same in zip(runs, known, strict=True)
+        ]
     missing, changed = [], []
-    for run in runs:
-        known = written.pop(places.place_of(str(run)) or "", None)
-        if known is None:
+    for run, before in zip(runs, known, strict=True):
+        if before is None:
             missing.append(run)
-        elif known.state is None or known.state != files_state(run):
+        elif before.state is None or before.state != files_state(run):
             missing.append(run)
-            changed.append(known)
+            changed.append(before)
     below = tuple(f"{os.path.realpath(source)}{os.sep}" for source in sources if url_of(source) is None)
-    gone = [run for place, run in written.items() if place.startswith(below) and files_state(Path(place)) == _NO_FILES]
-    counts.subtract(run.part for run in (*changed, *gone))
-    return Outdated(missing, changed, gone, [part for part, count in counts.items() if not count])
+    gone = [run for place, run in by_place.items() if place.startswith(below) and files_state(Path(place)) == _NO_FILES]
+    stale = Counter(run.part for run in (*changed, *gone))
+    return Outdated(missing, changed, gone, [part for part, runs_of in parts.items() if len(runs_of) == stale[part]])
+
+
+_Written = dict[tuple[bytes | None, str], WrittenRun]
+"""Runs by their paths and the digests of the working directories to which the paths are relative."""
+
+
+def _runs_in(part: Path) -> _Written:
+    states, base = states_in(part), _metadata(part).get(DIRECTORY_KEY)
+    if states is None:
+        raise FileExistsError(f"{part} does not say which runs it has: give another -o, or --force to replace it")
+    return {(base, path): WrittenRun(part.name, path, state) for path, state in states.items()}
+
+
+def _by_place(written: _Written, places: _RunPlaces, directory: Path) -> dict[str, WrittenRun]:
+    by_place: dict[str, WrittenRun] = {}
+    for (base, path), run in written.items():
+        place = places.place_of(path, base)
+        if place is not None:
+            by_place[place] = run
+        elif path.startswith(_PARENT):
+            reason = f"{directory} has runs with paths such as {path}, from another working directory"
+            raise FileExistsError(f"{reason}: use --resume in that directory, or --force")
+    return by_place
 
 
 States = dict[str, FilesState | None]
@@ -194,15 +213,16 @@ class _RunPlaces:
 
     def __init__(self, runs: Sequence[Path]) -> None:
         self._real_directory = lru_cache(maxsize=1000)(os.path.realpath)
-        self._bases = {digest_of(base): str(base) for base in [Path.cwd()]}
+        self._bases = {digest_of(Path.cwd()): ""}
         for parent in {os.path.dirname(run) for run in runs}:  # noqa: PTH120 - a Path for each run is slow
             for place in (Path(os.path.abspath(parent)), Path(self._real_directory(parent))):  # noqa: PTH100 - with links
-                self._bases |= {digest_of(base): str(base) for base in (place, *place.parents)}
+                for base in (place, *place.parents):
+                    self._bases.setdefault(digest_of(base), str(base))
 
     def place_of(self, path: str, base: bytes | None = None) -> str | None:
         """Return the place of a path, which is relative to the current working directory or to one with this digest.
 
-        Return None if that directory is unknown.
+        Return None if that directory is unknown. The place of an address is the address itself.
         """
         if url_of(path) is not None:
             return path
