@@ -24,7 +24,7 @@ from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
-from trace_recorder.storage.file_system import directory_lock, sync_file
+from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import batch_of, load_pyarrow, schema_of
 from trace_recorder.tables.part_files import (
@@ -224,7 +224,7 @@ class TableFiles:
         return missing, len(gone)
 
     def add(self, part: PartFiles) -> None:
-        """Write the files of a part, and give them their final names together. If that fails, no file is left."""
+        """Write the files of a part, and give them their final names together, that of the first table last."""
         paths: list[tuple[Path, Path]] = []
         try:
             for table, content in part.items():
@@ -232,6 +232,7 @@ class TableFiles:
                 paths.append((_write_temporary(path, content), path))
             for temporary, path in reversed(paths):
                 temporary.replace(path)
+                sync_directory(path.parent)  # after a loss of power, the first table would show an incomplete part
         except BaseException:
             for temporary, _ in paths:
                 temporary.unlink(missing_ok=True)
