@@ -15,7 +15,7 @@
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
-    nox -s kills                           # `prune`, killed at each system call that changes files
+    nox -s kills                           # `prune` and exports of tables, killed at each system call
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
@@ -237,10 +237,11 @@ def many_runs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def kills(session: nox.Session) -> None:
-    """Kill `prune` at each system call that changes files. CI tries a third of these calls."""
+    """Kill `prune`, and an export to Parquet, at each system call that changes files. CI tries some of these calls."""
     session.install("--quiet", "-e.[cli,parquet]", "httpx", "hypothesis", "pytest>=9.0")
-    every_call = {"TRACE_RECORDER_PRUNE_STEP": "1"}
-    session.run("pytest", "-o", "faulthandler_timeout=0", "tests/retention/test_kills.py", env=every_call)
+    every_call = {"TRACE_RECORDER_PRUNE_STEP": "1", "TRACE_RECORDER_TABLES_STEP": "1"}
+    tests = ("tests/retention/test_kills.py", "tests/tables/test_resumed.py")
+    session.run("pytest", "-o", "faulthandler_timeout=0", "-k", "killed", *tests, env=every_call)
 
 
 @nox.session(venv_backend="venv")

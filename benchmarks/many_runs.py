@@ -2,8 +2,8 @@
 
 `varied_runs.py` makes the missing runs. Then the package's commands are measured in sequence, each in a separate
 process: the clock time, the CPU time including its children, and the largest memory of one of its processes. Other
-programs that a user could use are measured too, if they are installed. `--tables` also measures the export to Parquet,
-and `sql`.
+programs that a user could use are measured too, if they are installed. `--tables` measures the export to Parquet and
+`sql`, beside `json.loads` of each line of the journals and `load` of each run, and nothing else.
 """
 
 from __future__ import annotations
@@ -44,11 +44,17 @@ COMMANDS = (
     ["grep", "-F", "-l", RARE_WORD],
     ["grep", "-i", "-l", f"{RARE_WORD[1:]}$"],
 )
+EACH_RUN = {
+    "json.loads of each line": "[json.loads(line) for line in journal.read_bytes().splitlines()]",
+    "load of each run": "load(journal)",
+    "load and messages of each run": "[len(call.input_messages) for call in load(journal).llm_interactions]",
+}
+"""Loops over all journals that tables are compared with."""
 SQL = "select name, count(*) from tool_calls group by all"
 
 
-def measured(name: str, command: Sequence[str | Path]) -> None:
-    """Run a command. Print its cost, and how many lines it wrote."""
+def measured(name: str, command: Sequence[str | Path], runs: int | None = None) -> None:
+    """Run a command. Print its cost, and how many lines it wrote, or the CPU time for each of `runs`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -57,7 +63,10 @@ def measured(name: str, command: Sequence[str | Path]) -> None:
     seconds = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {usage.ru_maxrss / 1024:.0f} MB | {lines} |", flush=True)
+    last = f"{lines}"
+    if runs is not None:
+        last = f"{1000 * cpu / runs:.2f} ms a run"
+    print(f"| {name} | {seconds:.2f} s | {cpu:.2f} s | {usage.ru_maxrss / 1024:.0f} MB | {last} |", flush=True)
 
 
 def change(directory: Path, count: int) -> None:
@@ -80,13 +89,16 @@ def main() -> None:
     directory = Path(tempfile.gettempdir()) / "trace-recorder-many-runs"
     parser.add_argument("--directory", type=Path, default=directory)
     parser.add_argument("--others", action="store_true", help="measure other programs too")
-    parser.add_argument("--tables", action="store_true", help="measure the export to Parquet too, and `sql`")
+    parser.add_argument("--tables", action="store_true", help="measure only the export to Parquet, and `sql`")
     options = parser.parse_args()
     directory, program = options.directory, [sys.executable, "-m", "trace_recorder"]
     make(directory, options.runs)
     print(f"{options.runs} runs, documents {size(directory, '*.json')}, journals {size(directory, '*.jsonl')}")
     print("| | time | CPU | memory | lines |\n|---|---|---|---|---|")
     measured("the command alone", [*program, "--version"])
+    if options.tables:
+        tables(directory, program, options.runs)
+        return
     (directory / INDEX_NAME).unlink(missing_ok=True)
     if options.others:
         measured("find a rare word, no index", [*program, "find", RARE_WORD, directory, "--paths"])
@@ -100,18 +112,26 @@ def main() -> None:
         measured(f"find {name}", [*program, "find", query, directory, "--paths"])
     for command in COMMANDS:
         measured(" ".join(command), [*program, *command, directory])
-    if options.tables:
-        tables(directory, program)
     if options.others:
         others(directory)
 
 
-def tables(directory: Path, program: Sequence[str]) -> None:
+def tables(directory: Path, program: Sequence[str], runs: int) -> None:
     """Measure the export to Parquet, and a query of it."""
+    for name, body in EACH_RUN.items():
+        loop = (
+            f"import json, sys\nfrom pathlib import Path\nfrom trace_recorder import load\n"
+            f"for journal in Path(sys.argv[1]).rglob('*.jsonl'):\n    {body}"
+        )
+        measured(name, [sys.executable, "-c", loop, directory], runs)
     with tempfile.TemporaryDirectory() as out:
-        measured("export", [*program, "export", directory, "--format", "parquet", "-o", out])
+        export = [*program, "export", directory, "--format", "parquet", "-o", out]
+        measured("export", export, runs)
+        measured("export --resume, nothing new", [*export, "--resume"], runs)
+        change(directory, min(CHANGED, runs))
+        measured(f"export --resume, {CHANGED} changed", [*export, "--resume"], runs)
         measured("sql over the export", [*program, "sql", SQL, out])
-        print(f"tables {size(Path(out), '*.parquet')}")
+        print(f"tables {size(Path(out), '*.parquet')}, {len([*Path(out).rglob('*.parquet')])} files")
 
 
 def others(directory: Path) -> None:

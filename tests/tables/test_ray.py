@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +22,13 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: nox -s ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
+from tests.catalog.many_runs import settle  # noqa: E402
 from tests.cli.invoking import invoke, recorded  # noqa: E402
 from tests.formats.files import PRODUCED  # noqa: E402
 from tests.processes import ROOT  # noqa: E402
-from trace_recorder import load, read_runs, to_arrow  # noqa: E402
+from trace_recorder import TrajectoryRecorder, load, read_runs, to_arrow  # noqa: E402
+from trace_recorder.cli.export_run import Conversion, ExportOutcome, part_of  # noqa: E402
+from trace_recorder.tables import parquet  # noqa: E402
 from trace_recorder.tables.ray_data import in_order_by_ray  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -59,6 +66,28 @@ def by_ray(cluster: Any, *arguments: object) -> Any:
     return invoke(*arguments, "--engine", "ray", "--address", cluster.address)
 
 
+@contextmanager
+def _killed_node(cluster: Any, nodes: Path) -> Iterator[tuple[str, list[bool]]]:
+    """Add a node, and kill it when a task has put its name into `nodes`. Yield its id, and a list that then has whether
+    that happened.
+    """
+    node = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+    killed: list[bool] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 120
+        while not (nodes / node.node_id).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        killed.append((nodes / node.node_id).exists())
+        cluster.remove_node(node, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    yield node.node_id, killed
+    killer.join()
+
+
 @pytest.mark.parametrize("command", [("stats", "--json"), ("validate", "--json"), ("export", "-f", "openai")])
 def test_the_output_equals_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
     """Commands print the same output and reports with Ray, and have the same exit code."""
@@ -68,16 +97,16 @@ def test_the_output_equals_that_of_one_machine(cluster: Any, runs: Path, command
     assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr)
 
 
+def _tree(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
+
+
 @pytest.mark.parametrize("name", ["parquet", "trae", "traces"])
 def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path: Path, name: str) -> None:
     """An export with Ray writes the same files, refuses existing ones, and with --resume keeps equal ones."""
-
-    def tree(out: Path) -> dict[str, bytes]:
-        return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
-
     here = invoke("export", runs, "-f", name, "-o", tmp_path / "here")
     there = by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "there")
-    assert tree(tmp_path / "there") == tree(tmp_path / "here")
+    assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
     assert there.stderr.replace("/there", "/here") == here.stderr
 
     refused = [
@@ -87,7 +116,64 @@ def test_the_files_equal_those_of_one_machine(cluster: Any, runs: Path, tmp_path
     assert (refused[0].exit_code, refused[0].stderr) == (refused[1].exit_code, refused[1].stderr)
     resumed = by_ray(cluster, "export", runs, "-f", name, "-o", tmp_path / "there", "--resume")
     assert "exists" not in resumed.stderr
-    assert tree(tmp_path / "there") == tree(tmp_path / "here")
+    assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
+
+
+def _part_on_nodes(nodes: Path, killed: str, runs: Sequence[Path]) -> ExportOutcome:
+    """Do what `export` does for a part. The node `killed` does not end it, and the others wait until it has begun."""
+    node = ray.get_runtime_context().get_node_id()
+    (nodes / node).touch()
+    deadline = time.monotonic() + 120
+    while (node == killed or not (nodes / killed).exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return part_of(Conversion("parquet"), runs)
+
+
+def test_a_killed_node_changes_no_table(cluster: Any, runs: Path, tmp_path: Path) -> None:
+    """If a node is killed while it makes parts, the files of the parts equal those of one machine."""
+    parts = [[run] for run in sorted(runs.glob("run*.json"))]
+    expected = [part_of(Conversion("parquet"), part) for part in parts]
+
+    with _killed_node(cluster, tmp_path / "nodes") as (node, killed):
+        work = partial(_part_on_nodes, tmp_path / "nodes", node)
+        done = [*in_order_by_ray(work, parts, cluster.address, 1)]
+
+    assert killed == [True]
+    assert [outcome.rows for outcome in done] == [outcome.rows for outcome in expected]
+    assert [outcome.counts for outcome in done] == [outcome.counts for outcome in expected]
+
+
+def test_an_export_with_several_parts_is_continued_by_ray(
+    cluster: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export that one machine began, and Ray continues, has the files of one machine."""
+    monkeypatch.setattr(parquet, "PART_RUNS", 5)
+    for name in ("here", "there"):
+        invoke("export", *sorted(runs.glob("run0*.json")), "-f", "parquet", "-o", tmp_path / name)
+    here = invoke("export", runs, "-f", "parquet", "-o", tmp_path / "here", "--resume")
+    there = by_ray(cluster, "export", runs, "-f", "parquet", "-o", tmp_path / "there", "--resume")
+
+    assert there.stderr.replace("/there", "/here") == here.stderr
+    assert len([*(tmp_path / "here").rglob("*.parquet")]) == 6 * 9
+    assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
+
+
+def test_an_index_by_ray_has_what_one_machine_writes(cluster: Any, runs: Path, tmp_path: Path) -> None:
+    """An index that Ray reads the runs for has the same contents. A run without an end is read by this process."""
+    running = TrajectoryRecorder(runs / "running.json")
+    running.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+    settle(runs)
+    here = invoke("index", runs, "--json", "--index", tmp_path / "here.sqlite3")
+    there = by_ray(cluster, "index", runs, "--json", "--index", tmp_path / "there.sqlite3")
+    running.finalize()
+
+    assert json.loads(here.stdout)["runs"] == 40
+    assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
+    contents = []
+    for name in ("here", "there"):
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite3")) as connection:
+            contents.append([*connection.execute("SELECT * FROM files"), *connection.execute("SELECT * FROM kept")])
+    assert contents[0] == contents[1]
 
 
 def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_path: Path) -> None:
@@ -111,21 +197,8 @@ def test_runs_of_other_tools_are_imported_as_on_one_machine(cluster: Any, tmp_pa
 
 def test_a_killed_node_changes_no_result(cluster: Any, runs: Path, tmp_path: Path) -> None:
     """After a node was killed, each run has its reward once, and a repeated `score` adds none."""
-    node = cluster.add_node(num_cpus=2)
-    cluster.wait_for_nodes()
-    killed: list[bool] = []
-
-    def kill() -> None:
-        deadline = time.monotonic() + 120
-        while not (tmp_path / "nodes" / node.node_id).exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        killed.append((tmp_path / "nodes" / node.node_id).exists())
-        cluster.remove_node(node, allow_graceful=False)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    result = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
-    killer.join()
+    with _killed_node(cluster, tmp_path / "nodes") as (_, killed):
+        result = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
     again = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
 
     rewards = [

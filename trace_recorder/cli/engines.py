@@ -188,13 +188,14 @@ class Engine:
         """Whether a task may run twice, because the process that ran it was lost."""
         return self.name == "ray"
 
-    def in_order(self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int = 1) -> Iterator[R]:
+    def in_order(
+        self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int | None = None
+    ) -> Iterator[R]:
         """Yield the result of `work` for each task, in the order of the tasks, as the function `in_order` does."""
         if self.name != "ray":
-            return in_order(work, tasks, jobs, batch)
-        results: Iterator[R] = import_module("trace_recorder.tables.ray_data").in_order_by_ray(
-            work, tasks, self.address
-        )
+            return in_order(work, tasks, jobs, batch or 1)
+        by_ray = import_module("trace_recorder.tables.ray_data").in_order_by_ray
+        results: Iterator[R] = by_ray(work, tasks, self.address, batch)
         return results
 
 

@@ -174,7 +174,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
         reverse=reverse,
         limit=limit,
     )
-    selected = select_runs(paths_or_default(paths), selection, index=index, jobs=jobs)
+    sources = paths_or_default(paths)
+    selected = select_runs(sources, selection, index=index, jobs=jobs)
     runs = selected.paths
     spans = {"content": not no_content, "new_messages": new_messages}
     if endpoint or name in _ONLY_SENT:
@@ -200,6 +201,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument for each option
             dataset_metadata,
             jobs_for(runs, jobs),
             workers,
+            sources=sources,
         )
         exported.conversion.view()  # misuse is reported before anything is read
         exported.run(runs)

@@ -32,8 +32,8 @@ from trace_recorder.cli.export_run import (
     export_file,
     export_files,
     json_line,
+    part_of,
     rows_of,
-    tables_of,
     write_text,
 )
 from trace_recorder.cli.output import Progress
@@ -139,7 +139,8 @@ def _is_directory(out: str) -> bool:
 class Export:
     """An export of runs in a format to a target.
 
-    The engine converts the runs, in `jobs` processes if it uses this machine.
+    The engine converts the runs, in `jobs` processes if it uses this machine. The runs were found at the paths
+    `sources`.
     """
 
     conversion: Conversion
@@ -148,6 +149,7 @@ class Export:
     jobs: int = 1
     engine: Engine = field(default_factory=Engine)
     total: ExportOutcome = field(default_factory=ExportOutcome)
+    sources: Sequence[Path] = ()
 
     def run(self, runs: Sequence[Path]) -> None:
         """Export every run.
@@ -173,6 +175,8 @@ class Export:
         yield f"{pluralize(counts['runs'], 'run')} as {name}: {pluralize(counts[f'{written}s'], written)}, in {where}"
         if counts["there"]:
             yield f"exported before: {pluralize(counts['there'], 'run')}"
+        if counts["gone"]:
+            yield f"removed, because their files are gone: {pluralize(counts['gone'], 'run')}"
         if counts["running"]:
             yield f"{pluralize(counts['running'], 'run')} still being recorded: exported up to now"
         yield from (f"left out: {number} x {what}" for what, number in sorted(self.total.left_out.items()))
@@ -182,10 +186,12 @@ class Export:
         counts = self.total.counts
         return {"runs": counts["runs"], **accuracy_of(counts["succeeded"], counts["not_succeeded"]), **self.metadata}
 
-    def _outcomes(self, work: Callable[[T], ExportOutcome], tasks: Sequence[T]) -> Iterator[ExportOutcome]:
-        """Count the outcome of each run, and then yield the outcome, in the order of the runs."""
+    def _outcomes(
+        self, work: Callable[[T], ExportOutcome], tasks: Sequence[T], batch: int | None = None
+    ) -> Iterator[ExportOutcome]:
+        """Count the outcome of each task, and then yield the outcome, in the order of the tasks."""
         with Progress(len(tasks)) as progress:
-            for outcome in progress.over(self.engine.in_order(work, tasks, self.jobs)):
+            for outcome in progress.over(self.engine.in_order(work, tasks, min(self.jobs, len(tasks)), batch)):
                 self.total.add(outcome)
                 yield outcome
 
@@ -255,18 +261,15 @@ class Export:
         self._write_metadata(directory / "metadata.json")
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
-        """Write the rows of the runs into the files of the tables.
-
-        Runs whose rows are in the files already are left out.
-        """
+        """Write the rows of the runs into the files of the tables. Runs that have not changed since are left out."""
         conversion, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
         tables = parquet.FORMS[conversion.form or "tables"]
         with parquet.TableFiles(directory, tables, resume=conversion.resume, force=conversion.force) as files:
-            missing = [run for run in runs if not files.has(run)]
+            missing, self.total.counts["gone"] = files.outdated(runs, self.sources)
             self.total.counts["there"] = len(runs) - len(missing)
-            for outcome in self._outcomes(partial(tables_of, conversion), missing):
-                for rows in outcome.rows:
-                    files.add(rows)
+            for outcome in self._outcomes(partial(part_of, conversion), [*parquet.parts_of(missing)], batch=1):
+                for part in outcome.rows:
+                    files.add(part)
         self.total.counts["files"] = files.files
         self._write_metadata(directory / "metadata.json")
 

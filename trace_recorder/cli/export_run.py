@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -85,11 +86,16 @@ def rows_of(conversion: Conversion, run: Path) -> ExportOutcome:
     return outcome
 
 
-def tables_of(conversion: Conversion, run: Path) -> ExportOutcome:
-    """Convert a run to the rows of each table. `rows` of the outcome has one element, with the rows of all tables."""
-    outcome = ExportOutcome()
-    tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
-    outcome.rows = [dict(tables)] if tables else []
+def part_of(conversion: Conversion, runs: Sequence[Path]) -> ExportOutcome:
+    """Convert runs to a part of tables. `rows` of the outcome has one element: the contents of the part's files."""
+    outcome, parquet = ExportOutcome(), import_module("trace_recorder.tables.parquet")
+    part = parquet.PartWriter(parquet.FORMS[conversion.form or "tables"])
+    for run in runs:
+        state = parquet.files_state(run)
+        tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
+        if tables:
+            part.add(run, dict(tables), state)
+    outcome.rows = [part.finish()]
     return outcome
 
 

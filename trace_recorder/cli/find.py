@@ -21,7 +21,7 @@ from trace_recorder.cli.arguments import (
     no_runs_message,
     paths_or_default,
 )
-from trace_recorder.cli.engines import in_order, jobs_for
+from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName, in_order, jobs_for
 from trace_recorder.cli.list_table import as_flat_list, run_table
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
@@ -101,22 +101,38 @@ Directory = Annotated[
 ]
 
 
-def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = None, as_json: AsJson = False) -> None:
+def index(  # noqa: PLR0913, PLR0917 - one argument for each option
+    directory: Directory = None,
+    index: IndexPath = None,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    engine: EngineName = DEFAULT_ENGINE,
+    address: Address = None,
+) -> None:
     """Make the index of a directory of runs, or bring it up to date.
 
     The index has the runs in the directory and below it. Only runs that changed are read. All commands that select runs
     use the index, and so does the viewer. Their answers are the same without an index. The index may be deleted at any
     time. It holds the texts of the runs, so protect it as you protect the runs.
     """
-    from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without this module
+    from trace_recorder.catalog.index import KeptRun, open_index  # noqa: PLC0415 - `find` does not import this module
 
+    workers = Engine(engine, address)
     [target] = paths_or_default([directory] if directory else None)
     if not is_directory(target):
         fail(f"{target} is not a directory: an index is made for a directory")
 
     def read_all(work: Callable[[IndexTask], R], tasks: Iterable[IndexTask]) -> Iterator[R]:
         with Progress(None) as progress:
-            yield from progress.over(in_order(work, tasks, processes, _BATCH))
+            if workers == LOCAL:
+                yield from progress.over(in_order(work, tasks, processes, _BATCH))
+                return
+            tasks = [*tasks]
+            for task, kept in zip(tasks, progress.over(workers.in_order(work, tasks)), strict=True):
+                if isinstance(kept, KeptRun) and kept.is_of_host:  # another machine cannot say whether it is recorded
+                    yield work(task)
+                else:
+                    yield kept
 
     try:
         processes = jobs_for([*runs_in_directory(target)], jobs)

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
-from trace_recorder.cli.engines import batch_for, in_order, jobs_for
+from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.output import RunLoop, fail
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
-from trace_recorder.tables.parquet import Batches, batches_of
+from trace_recorder.tables.parquet import PartFiles, PartWriter, RunCells, parts_of, run_cells
+from trace_recorder.tables.part_files import files_state
 from trace_recorder.tables.sql import is_export, json_of_cell, load_duckdb, query_exports, query_runs, sql_error_text
 from trace_recorder.values.control_characters import escape_json_text
 
@@ -73,17 +74,32 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
         return query_exports(query, exports)
     runs = select_runs(paths).paths
 
-    def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
-        loop, processes = RunLoop(len(runs)), jobs_for(runs, jobs)
-        yield from loop.over(in_order(partial(rows_of_run, tables), runs, processes, batch_for(runs, processes)))
+    def parts(tables: tuple[TableName, ...]) -> Iterator[PartFiles]:
+        tasks = [*parts_of(runs)]
+        loop, processes = RunLoop(len(tasks)), min(len(tasks), jobs_for(runs, jobs))
+        done = in_order(partial(part_of, tables), tasks, processes)
+        yield from loop.over(chain.from_iterable(done))
         failed.append(loop.failed)
 
-    return query_runs(query, rows_of)
+    return query_runs(query, parts)
 
 
-def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | UnreadableError:
-    """Return the rows of a run in some tables, or why the run cannot be read. A separate process may call this."""
-    return process_or_error(path, lambda: batches_of(read_run(path), tables), "read")
+def part_of(tables: tuple[TableName, ...], runs: Sequence[Path]) -> list[PartFiles | UnreadableError]:
+    """Return why runs cannot be read, and a part with the other runs. A separate process may call this."""
+    part = PartWriter(tables)
+    done: list[PartFiles | UnreadableError] = []
+    for path in runs:
+        state = files_state(path)
+        cells = process_or_error(path, partial(_cells_of_file, path, tables), "read")
+        if isinstance(cells, UnreadableError):
+            done.append(cells)
+        else:
+            part.add(path, cells, state)
+    return [*done, part.finish()]
+
+
+def _cells_of_file(path: Path, tables: tuple[TableName, ...]) -> RunCells:
+    return run_cells(read_run(path), tables)
 
 
 def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:

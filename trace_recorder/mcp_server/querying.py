@@ -20,7 +20,8 @@ from trace_recorder.mcp_server.listing import INDEX_ADVICE, failures_of
 from trace_recorder.mcp_server.served_runs import MatchingRunReader, ServedRuns, WorkTime
 from trace_recorder.mcp_server.server_tool import Query, ServerTool, ToolArguments
 from trace_recorder.tables.columns import TABLES, TableName
-from trace_recorder.tables.parquet import Batches, batches_of, part_files
+from trace_recorder.tables.parquet import PartFiles, PartWriter, run_cells
+from trace_recorder.tables.part_files import files_state, part_files
 from trace_recorder.tables.sql import (
     SqlLimits,
     is_export,
@@ -89,15 +90,21 @@ def _result(
             raise BadRequestError("the directory has exported tables: links out of it, and `query`, are refused")
         return query_exports(arguments.sql, [runs.directory], limits)
 
-    def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
+    def parts_of(tables: tuple[TableName, ...]) -> Iterator[PartFiles]:
+        part = PartWriter(tables)
         for candidate in runs.found(reader.terms):
             if time.is_over:
                 raise BadRequestError(f"reading the runs takes too long: select fewer with `query`. {INDEX_ADVICE}")
             trajectory = reader.read(candidate)
             if trajectory is not None:
-                yield batches_of(replace(trajectory, path=Path(candidate.identity)), tables)
+                path = Path(candidate.identity)
+                part.add(path, run_cells(replace(trajectory, path=path), tables), files_state(candidate.path))
+            if part.is_full:
+                yield part.finish()
+                part = PartWriter(tables)
+        yield part.finish()
 
-    return query_runs(arguments.sql, rows_of, limits)
+    return query_runs(arguments.sql, parts_of, limits)
 
 
 _TABLES = "; ".join(f"{name} ({', '.join(column.name for column in columns)})" for name, columns in TABLES.items())

@@ -87,7 +87,7 @@ class DerivedFiles:
     def _rows(self, removed: RemovedTexts) -> RowsChange:
         return RowsChange(self._has, partial(redacted_rows, removed))
 
-    def _has(self, run: RunInTables) -> bool:
+    def _has(self, run: RunInTables, _: str) -> bool:
         """Return whether a row belongs to a redacted run, also if the run was renamed after the export."""
         return run in self._in_tables or run.trajectory_id in self._ids
 

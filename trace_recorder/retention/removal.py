@@ -14,7 +14,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trace_recorder.catalog.index import RunIndex
 from trace_recorder.errors import RecorderStateError
@@ -23,11 +22,7 @@ from trace_recorder.retention.stored_runs import StoredRun
 from trace_recorder.storage.file_system import hold_lock, sync_directory
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import journal_name, real_journal
-from trace_recorder.tables.frames import load_pyarrow
-from trace_recorder.tables.rewritten_rows import RowGroup, RowsChange, RunInTables, rewrite_rows
-
-if TYPE_CHECKING:
-    import pyarrow
+from trace_recorder.tables.rewritten_rows import RowsChange, RunInTables, rewrite_rows, without_rows
 
 
 def remove_runs(
@@ -38,7 +33,7 @@ def remove_runs(
     Raises OSError and MissingExtraError if the tables or the indexes cannot be written. Then no run is deleted.
     """
     in_tables = {RunInTables(run.trajectory_id, journal_name(run.path.name)) for run in runs}
-    rewrite_rows(tables, RowsChange(in_tables.__contains__, _without))
+    rewrite_rows(tables, RowsChange(lambda run, _: run in in_tables, without_rows))
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     journals = {real_journal(run.path, real_directory) for run in runs}
     for index in indexes:
@@ -52,12 +47,6 @@ def remove_runs(
     for index in indexes:  # an indexer may have read a run before its files were gone
         try_call(index.forget, partial(failures.__setitem__, index.path))
     return failures
-
-
-def _without(rows: pyarrow.Table, mask: Sequence[bool]) -> RowGroup:
-    """Return a row group without the rows of the mask."""
-    kept = load_pyarrow().array([not is_removed for is_removed in mask], "bool")
-    return RowGroup(rows.filter(kept), sum(mask))
 
 
 def _remove_files(run: StoredRun) -> None:

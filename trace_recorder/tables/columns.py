@@ -205,6 +205,14 @@ def cell(type_: CellType, value: Payload) -> Payload:
     return convert(value)
 
 
+def column_cells(type_: CellType, values: list[Payload]) -> list[Payload]:
+    """Convert the values of a column, as `cell` does."""
+    convert = _CELLS.get(type_)
+    if convert is None:
+        return values
+    return [None if value is None else convert(value) for value in values]
+
+
 def json_text(value: Payload) -> str:
     """Return a text unchanged, and any other value as JSON. The result can be encoded as UTF-8."""
     if not isinstance(value, str):

@@ -8,7 +8,7 @@ dependencies of the package, so each is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import islice
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
-from trace_recorder.tables.rows import RunOrRuns, cells_of
+from trace_recorder.tables.rows import Cells, RunOrRuns, cells_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -38,8 +38,8 @@ def check_table(runs: RunOrRuns, of: str, function: str) -> None:
 
 # ── tables of Arrow ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-MAX_BATCHES = 256
-"""When this many batches are in memory, they become one. Each batch costs some kilobytes besides its values."""
+_BATCH_RUNS = 256
+"""The rows of this many runs become one batch. The conversion of a column takes some time besides that of its cells."""
 
 
 def to_arrow(runs: RunOrRuns, of: Of = "calls") -> pyarrow.Table:
@@ -56,22 +56,14 @@ def to_arrow(runs: RunOrRuns, of: Of = "calls") -> pyarrow.Table:
     check_table(runs, of, "to_arrow")
     if isinstance(runs, Trajectory):
         runs = [runs]
-    batches = (batch_of(run, of) for run in runs)
-    groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
-    return load_pyarrow().Table.from_batches(
-        (batch for group in groups for batch in combine_batches(group).to_batches()), schema_of(of)
-    )
+    remaining = iter(runs)
+    groups = iter(lambda: [*islice(remaining, _BATCH_RUNS)], [])
+    return load_pyarrow().Table.from_batches((batch_of(cells_of(group, of), of) for group in groups), schema_of(of))
 
 
-def combine_batches(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
-    """Return a table with the rows of `batches`. At least one batch is needed."""
-    table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
-    return table
-
-
-def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:
-    """Return the rows of one run in a table."""
-    cells, schema = cells_of(run, table), schema_of(table)
+def batch_of(cells: Cells, table: TableName) -> pyarrow.RecordBatch:
+    """Return the rows of a table with these cells."""
+    schema = schema_of(table)
     arrays = [
         load_pyarrow().array([*_arrow_cells(cells[column.name], column.type)], field.type)
         for column, field in zip(TABLES[table], schema, strict=True)

@@ -1,67 +1,72 @@
-"""Writes tables of many runs as Parquet: a directory for each table, with files of about 100 MB, compressed with zstd.
+"""Writes tables of many runs as Parquet, compressed with zstd, in parts of some hundred runs (`part_files.py`).
 
-    tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
-
-A part is one file of each table. All files of a part have the same runs, and each run is in one part. Each file is
-written under a temporary name. The files of a part get their final names together, and the file of the first table gets
-its name last. So the files of the first table show which runs are complete, and an interrupted export can be continued.
-The memory of an export does not grow with the number of runs.
+`parts_of` decides which runs a part has. `PartWriter` makes the files of a part in memory, in any process or machine.
+`TableFiles` writes them into a directory. Each file is written under a temporary name. The files of a part get their
+final names together, and the file of the first table gets its name last. So an export can be killed at any time, and
+continued after its last part. The memory of an export does not grow with the number of runs.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache
-from hashlib import blake2b
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
+from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
-from trace_recorder.storage.file_system import directory_lock
+from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.tables.columns import TABLES, TableName
-from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
-from trace_recorder.tables.remote_files import url_of
+from trace_recorder.tables.frames import batch_of, load_pyarrow, schema_of
+from trace_recorder.tables.part_files import (
+    COLUMNS_KEY,
+    DIRECTORY_KEY,
+    FORMS,
+    States,
+    compare_parts,
+    digest_of,
+    files_state,
+    part_files,
+    remove_part,
+    remove_unfinished_files,
+    states_metadata,
+)
+from trace_recorder.tables.rewritten_rows import RowsChange, RunInTables, rewrite_part, without_rows
+from trace_recorder.tables.rows import Cells, cells_of, joined_cells
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import pyarrow
 
-Batches = Mapping[TableName, "pyarrow.RecordBatch"]
-"""The rows of a run in each table."""
+RunCells = Mapping[TableName, Cells]
+"""The cells of a run in each table."""
+PartFiles = Mapping[TableName, bytes]
+"""The contents of a part's files. It is empty if the part has no run."""
 
-FORMS: Mapping[str, tuple[TableName, ...]] = {
-    "tables": ("runs", "calls", "steps", "tool_calls", "messages", "rewards"),
-    "scout": ("transcripts",),
-}
-"""The tables of each form of the export format `parquet`. The first table of a form has one row for each run."""
-PART_BYTES = 100_000_000
-"""A part is complete when one of its files has this many bytes."""
-GROUP_BYTES = 32_000_000
-"""When a table has this many bytes of rows in memory, these are written as one row group."""
-_COLUMNS = b"trace_recorder.columns"
-"""The member of a file's metadata with the names, types and meanings of its columns."""
-_DIRECTORY = b"trace_recorder.directory_digest"
-"""The member of a file's metadata with a digest of the working directory of the export.
-
-The digest does not reveal the path.
-"""
-_PARENT = f"..{os.sep}"
-"""The beginning of a relative path to a file outside of the working directory."""
+PART_RUNS = 256
+"""A part has at most this many runs."""
+PART_BYTES = 64_000_000
+"""A part has no further run when the files of its runs have this many bytes together."""
+_GROUP_BYTES = 16_000_000
+"""When the files of the runs in memory have this many bytes together, their rows are written as one row group."""
+_UNKNOWN_BYTES = 1_000_000
+"""A run at an address is taken to have this many bytes."""
 
 
 @view
-def to_tables(_: LeftOut, run: Trajectory, form: str = "tables") -> Batches:
-    """Return the rows of a run for each table of a form."""
-    return batches_of(run, FORMS[form])
+def to_tables(_: LeftOut, run: Trajectory, form: str = "tables") -> RunCells:
+    """Return the cells of a run for each table of a form."""
+    return run_cells(run, FORMS[form])
 
 
 FORMAT = Format(
@@ -69,29 +74,126 @@ FORMAT = Format(
 )
 
 
-def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
-    """Return the rows of a run for each of `tables`."""
-    return {table: batch_of(run, table) for table in tables}
+def run_cells(run: Trajectory, tables: Iterable[TableName]) -> RunCells:
+    """Return the cells of a run for each of `tables`."""
+    return {table: cells_of(run, table) for table in tables}
+
+
+# ── parts in memory ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parts_of(runs: Iterable[Path]) -> Iterator[list[Path]]:
+    """Divide runs into parts. A part depends only on the runs and their sizes, and so do the files of an export."""
+    part: list[Path] = []
+    size = 0
+    for run in runs:
+        part.append(run)
+        size += files_state(run).size or _UNKNOWN_BYTES
+        if len(part) >= PART_RUNS or size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+class PartWriter:
+    """Makes the files of a part in memory."""
+
+    def __init__(self, tables: Iterable[TableName]) -> None:
+        self._tables = {table: _TableWriter(table) for table in tables}
+        self._states: States = {}
+        self._size = self._waiting = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the part has as many runs, or as large ones, as a part may have."""
+        return len(self._states) >= PART_RUNS or self._size >= PART_BYTES
+
+    def add(self, path: Path, cells: RunCells, state: FilesState) -> None:
+        """Add the cells of a run. `state` is the state of its files before they were read.
+
+        The state of a run that may still be recorded is not kept, because its end may change none of its files.
+        """
+        statuses: set[Payload] = set()
+        for table, writer in self._tables.items():
+            writer.add(cells[table])
+            statuses.update(cells[table]["status"])
+        self._states[str(path)] = None if statuses & {"running", "unknown"} else state
+        size = state.size or _UNKNOWN_BYTES
+        self._size += size
+        self._waiting += size
+        if self._waiting >= _GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        self._waiting = 0
+        for writer in self._tables.values():
+            writer.write_group()
+
+    def finish(self) -> PartFiles:
+        """Return the contents of the files."""
+        if not self._states:
+            return {}
+        self._write_group()
+        files: dict[TableName, bytes] = {}
+        metadata = states_metadata(self._states)  # in the file of the first table
+        for table, writer in self._tables.items():
+            files[table] = writer.finish(metadata)
+            metadata = {}
+        return files
+
+
+class _TableWriter:
+    """Makes a Parquet file in memory."""
+
+    def __init__(self, table: TableName) -> None:
+        self._table = table
+        self._cells: list[Cells] = []
+        self._target = load_pyarrow().BufferOutputStream()
+        schema = _schema_of_file(table)
+        self._writer = import_module("pyarrow.parquet").ParquetWriter(self._target, schema, compression="zstd")
+
+    def add(self, cells: Cells) -> None:
+        self._cells.append(cells)
+
+    def write_group(self) -> None:
+        batch: pyarrow.RecordBatch = batch_of(joined_cells(self._cells, self._table), self._table)
+        if batch.num_rows:
+            self._writer.write_batch(batch)
+        self._cells = []
+
+    def finish(self, metadata: Mapping[bytes, bytes]) -> bytes:
+        self._writer.add_key_value_metadata(metadata)
+        self._writer.close()
+        content: bytes = self._target.getvalue().to_pybytes()
+        return content
+
+
+def _schema_of_file(table: TableName) -> pyarrow.Schema:
+    """Return the schema of a Parquet file. Its metadata describe the columns in JSON, for readers without Arrow."""
+    schema = schema_of(table)
+    columns = [
+        {"name": column.name, "type": str(field.type), "meaning": column.meaning}
+        for column, field in zip(TABLES[table], schema, strict=True)
+    ]
+    about = {COLUMNS_KEY: json.dumps(columns).encode(), DIRECTORY_KEY: digest_of(Path.cwd())}
+    return schema.with_metadata({**schema.metadata, **about})
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class TableFiles:
-    """Writes the rows of runs into Parquet files in a directory. Use it in a `with` block.
+    """Writes parts into a directory. Use it in a `with` block.
 
-    If `resume` is True, existing files stay, and `has` returns whether they have a run. If only `force` is True,
-    existing files are removed first. If both are False, and there are files, the `with` statement raises
-    FileExistsError. It raises BlockingIOError if another process writes into the directory. The constructor raises
-    MissingExtraError if pyarrow is not installed.
+    If `resume` is True, existing parts stay, and `outdated` compares them with runs. If only `force` is True, existing
+    parts are removed first. If both are False, and there are files, the `with` statement raises FileExistsError. It
+    raises BlockingIOError if another process writes into the directory. The constructor raises MissingExtraError if
+    pyarrow is not installed.
     """
 
     def __init__(
-        self,
-        directory: Path,
-        tables: tuple[TableName, ...],
-        *,
-        resume: bool = False,
-        force: bool = False,
-        part_bytes: int = PART_BYTES,
-        group_bytes: int = GROUP_BYTES,
+        self, directory: Path, tables: tuple[TableName, ...], *, resume: bool = False, force: bool = False
     ) -> None:
         load_pyarrow()
         self.files = 0
@@ -99,30 +201,49 @@ class TableFiles:
         self._tables = tables
         self._is_resumed = resume
         self._is_forced = force
-        self._part_bytes = part_bytes
-        self._group_bytes = group_bytes
         self._lock = ExitStack()
         self._number = 0
-        self._written: WrittenRuns | None = None
-        self._part: dict[TableName, _PartFile] = {}
 
-    def has(self, run: Path) -> bool:
-        """Return whether the rows of a run are in the files that were there before."""
-        return self._written is not None and run in self._written
+    def outdated(self, runs: Sequence[Path], sources: Sequence[Path] = ()) -> tuple[list[Path], int]:
+        """Remove the rows of runs that have changed or are gone. Return the runs that have to be added, and how many
+        runs are gone.
 
-    def add(self, batches: Batches) -> None:
-        """Add the rows of a run. When the part is complete, its files get their final names."""
-        if not self._part:
-            for table in self._tables:  # one by one: if a file cannot be opened, `discard` removes those before it
-                self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
-        for table, batch in batches.items():
-            self._part[table].add(batch)
-        if max(part.size for part in self._part.values()) >= self._part_bytes:
-            self._end_part()
+        A run is gone if it was in or below one of the directories `sources`, and its files are not there.
+        """
+        if not self._is_resumed:
+            return [*runs], 0
+        directory, tables = self._directory, self._tables
+        missing, changed, gone, emptied = compare_parts(directory, tables[0], runs, sources)
+        for part in emptied:
+            remove_part(directory, tables, part)
+        stale: dict[str, set[str]] = {}
+        for run in (*changed, *gone):
+            stale.setdefault(run.part, set()).add(utf8_text(run.path))
+        for part in stale.keys() - {*emptied}:
+            rewrite_part(directory, tables, part, RowsChange(partial(_is_in, stale[part]), without_rows))
+        return missing, len(gone)
+
+    def add(self, part: PartFiles) -> None:
+        """Write the files of a part, and give them their final names together, that of the first table last."""
+        paths: list[tuple[Path, Path]] = []
+        try:
+            for table, content in part.items():
+                path = self._directory / table / f"part-{self._number:05}.parquet"
+                paths.append((_write_temporary(path, content), path))
+            for temporary, path in reversed(paths):
+                temporary.replace(path)
+                sync_directory(path.parent)  # after a loss of power, the first table would show an incomplete part
+        except BaseException:
+            for temporary, _ in paths:
+                temporary.unlink(missing_ok=True)
+            raise
+        self.files += len(part)
+        self._number += bool(part)
 
     def __enter__(self) -> Self:
         locked = self._directory / self._tables[0]  # not the directory itself, because the indexer of runs locks that
-        locked.mkdir(parents=True, exist_ok=True)
+        for table in self._tables:
+            (self._directory / table).mkdir(parents=True, exist_ok=True)
         with self._lock:
             if self._lock.enter_context(directory_lock(locked)) is False:
                 raise BlockingIOError(f"{self._directory}: another process writes into it. Wait, or give another -o")
@@ -133,197 +254,45 @@ class TableFiles:
     def _begin(self) -> None:
         """Remove the files that an interrupted export left, and find the number of the next part.
 
-        If the export is forced and not resumed, remove all parts too. If the export is resumed, read from the files
-        which runs they have. Raises FileExistsError if there are parts, and the export is neither forced nor resumed.
+        If the export is forced and not resumed, remove all parts too. Raises FileExistsError if there are parts, and
+        the export is neither forced nor resumed.
         """
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]
         if parts and not (self._is_resumed or self._is_forced):
             raise FileExistsError(
-                f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
+                f"{parts[0]} exists: give another -o, --resume to bring it up to date, or --force to replace it"
             )
         remove_unfinished_files(directory, self._tables)
         if self._is_forced and not self._is_resumed:
-            for path in parts:
-                path.unlink(missing_ok=True)
+            for path in part_files(directory, first):
+                remove_part(directory, self._tables, path.name)
         numbers = [path.stem.removeprefix("part-") for path in part_files(directory, first)]
         self._number = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
-        self._written = None
-        if self._is_resumed:
-            self._written = WrittenRuns(directory, first)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Complete the last part. After an error, remove the files of the last part."""
-        with self._lock:
-            try:
-                if error is None:
-                    self._end_part()
-            finally:
-                for part in self._part.values():
-                    part.discard()
-
-    def _end_part(self) -> None:
-        for part in self._part.values():
-            part.close()
-        for table in reversed(self._part):
-            self._part[table].publish()
-        self.files += len(self._part)
-        self._part = {}
-        self._number += 1
-
-    def _path(self, table: TableName) -> Path:
-        return self._directory / table / f"part-{self._number:05}.parquet"
+        self._lock.close()
 
 
-class _PartFile:
-    """A Parquet file that is being written, under a temporary name."""
-
-    def __init__(self, path: Path, table: TableName, group_bytes: int) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        self._group_bytes = group_bytes
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        self._temporary, self._file = Path(temporary), os.fdopen(handle, "wb")
-        self._schema = _schema_of_file(table)
-        parquet = import_module("pyarrow.parquet")
-        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
-        self._batches: list[pyarrow.RecordBatch] = []
-        self._waiting = 0
-
-    @property
-    def size(self) -> int:
-        """How many bytes were written to the file."""
-        return self._file.tell()
-
-    def add(self, batch: pyarrow.RecordBatch) -> None:
-        self._batches.append(batch)
-        self._waiting += batch.nbytes
-        if self._waiting >= self._group_bytes:
-            self._write_group()
-        elif len(self._batches) >= MAX_BATCHES:
-            self._batches = self._table().to_batches()
-
-    def _table(self) -> pyarrow.Table:
-        return combine_batches(self._batches).replace_schema_metadata(self._schema.metadata)
-
-    def _write_group(self) -> None:
-        if self._batches:
-            with self._named_errors():
-                self._writer.write_table(self._table())
-        self._batches, self._waiting = [], 0
-
-    def close(self) -> None:
-        self._write_group()
-        with self._named_errors():
-            self._writer.close()
-            self._file.close()
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Add the file name to an error of writing, such as a full disk, because pyarrow's errors do not have it."""
-        try:
-            yield
-        except OSError as error:
-            error.filename = str(self._path)
-            raise
-
-    def publish(self) -> None:
-        self._temporary.replace(self._path)
-
-    def discard(self) -> None:
-        with suppress(OSError):  # `close` first writes the rows that are in memory, which fails on a full disk
-            self._writer.close()
-        self._writer.is_open = False  # otherwise pyarrow closes the writer again later, and prints the error
-        with suppress(OSError):
-            self._file.close()
-        with suppress(FileNotFoundError):
-            self._temporary.unlink()
+def _is_in(paths: AbstractSet[str], _: RunInTables, path: str) -> bool:
+    return path in paths
 
 
-def part_files(directory: Path, table: TableName) -> list[Path]:
-    """Return the Parquet files of a table, in the order of their parts."""
-    return sorted((directory / table).glob("part-*.parquet"))
+def _write_temporary(path: Path, content: bytes) -> Path:
+    """Write a file beside `path` under a temporary name, flush it to disk, and return its path.
 
-
-class WrittenRuns:
-    """The runs whose rows are in the files of a form's first table.
-
-    A file has the paths of its runs as the user gave them, and a digest of the working directory from which relative
-    paths start. So a run is recognised if the export is resumed in another working directory. A path that begins with
-    `..` is not recognised in another working directory. If a file has such a path, and was written from another working
-    directory, the constructor raises FileExistsError.
+    An OSError, such as that of a full disk, names `path`.
     """
-
-    def __init__(self, directory: Path, table: TableName) -> None:
-        self._names: dict[bytes, set[str]] = {}
-        for path in part_files(directory, table):
-            part: Any = import_module("pyarrow.parquet").ParquetFile(path)
-            column = part.read(["source_uri" if table == "transcripts" else "file"]).column(0)
-            base = (part.schema_arrow.metadata or {}).get(_DIRECTORY, b"")
-            names = self._names.setdefault(base, set())
-            for name in filter(None, column.to_pylist()):
-                if _PARENT in name:
-                    names.add(os.path.normpath(name))  # it removes `..` where possible
-                else:
-                    names.add(name)
-        self._all = set().union(*self._names.values())
-        elsewhere = (names for base, names in self._names.items() if base != _digest_of(Path.cwd()))
-        outer = next((name for names in elsewhere for name in names if name.startswith(_PARENT)), None)
-        if outer is not None:
-            reason = f"{directory} has runs with paths such as {outer}, from another working directory"
-            raise FileExistsError(f"{reason}: use --resume in that directory, or --force")
-
-    def __contains__(self, run: Path) -> bool:
-        if not self._all:
-            return False
-        url, path = url_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - `resolve` would follow links
-        names = {utf8_text(url or str(path))}
-        if run.is_absolute():
-            names.add(utf8_text(str(run)))
-        if not names.isdisjoint(self._all):
-            return True
-        return url is None and any(
-            utf8_text(os.path.relpath(path, base)) in self._names.get(_digest_of(base), ())
-            for base in (Path.cwd(), *path.parents)
-        )
-
-
-@lru_cache(maxsize=1000)
-def _digest_of(directory: Path) -> bytes:
-    return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()
-
-
-def is_ours(path: Path) -> bool:
-    """Return whether an export of this package wrote a Parquet file. Raises OSError, also if the file is damaged."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
-        schema = import_module("pyarrow.parquet").read_schema(path)
-    except ValueError as error:  # pyarrow's ArrowInvalid
-        raise OSError(errno.EINVAL, "this Parquet file is damaged; delete it, or export again", str(path)) from error
-    return _COLUMNS in (schema.metadata or {})
-
-
-def remove_unfinished_files(directory: Path, tables: Sequence[TableName]) -> bool:
-    """Remove the files that an interrupted export left. Return whether there were any.
-
-    These are temporary files, and the files of a part for which the first table has no file. The caller holds the lock
-    of the tables.
-    """
-    whole = {path.name for path in part_files(directory, tables[0])}
-    unfinished: set[Path] = set()
-    for table in tables:
-        unfinished.update((directory / table).glob(".part-*.tmp"))
-        unfinished.update(path for path in part_files(directory, table) if path.name not in whole)
-    for path in unfinished:
-        path.unlink()
-    return bool(unfinished)
-
-
-def _schema_of_file(table: TableName) -> pyarrow.Schema:
-    """Return the schema of a Parquet file. Its metadata describe the columns in JSON, for readers without Arrow."""
-    schema = schema_of(table)
-    columns = [
-        {"name": column.name, "type": str(field.type), "meaning": column.meaning}
-        for column, field in zip(TABLES[table], schema, strict=True)
-    ]
-    about = {_COLUMNS: json.dumps(columns).encode(), _DIRECTORY: _digest_of(Path.cwd())}
-    return schema.with_metadata({**schema.metadata, **about})
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            sync_file(handle)
+    except BaseException as error:
+        with suppress(OSError):
+            Path(name).unlink()
+        if isinstance(error, OSError):
+            error.filename = str(path)
+        raise
+    return Path(name)

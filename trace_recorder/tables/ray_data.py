@@ -25,8 +25,9 @@ from trace_recorder.formats.any_file import load
 from trace_recorder.guard import logger, try_call
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.tables.columns import Of
-from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow, schema_of
+from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow
 from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
+from trace_recorder.tables.rows import Cells, cells_of, joined_cells
 
 if TYPE_CHECKING:
     import ray.data
@@ -35,7 +36,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS_IN_BLOCK = 16
-"""A process gets this many tasks together. It gets more if there would be more than `_MAX_BLOCKS` such groups."""
+"""A process gets this many short tasks together. It gets more if there would be more than `_MAX_BLOCKS` groups."""
 _MAX_BLOCKS = 5000
 
 
@@ -58,26 +59,31 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
         paths = [paths]
     runs = [{"file": str(run)} for path in paths for run in _runs_at(Path(path))]
     with _connected(None) as data:
-        blocks = _dataset(data, runs)
-        return blocks.map_batches(
+        blocks = _dataset(data, runs, _TASKS_IN_BLOCK)
+        rows: ray.data.Dataset = blocks.map_batches(
             _rows,
             batch_format="pyarrow",
             batch_size=None,
             fn_args=(of, str(Path.cwd())),
             fn_kwargs={"strict": strict},
         )
+        return rows
 
 
-def in_order_by_ray(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
+def in_order_by_ray(
+    work: Callable[[T], R], tasks: Sequence[T], address: str | None = None, batch: int | None = None
+) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
-    `address` is the address of a Ray cluster. By default, Ray uses the cluster that the environment names, or else
-    starts a cluster on this machine. If `work` raises an exception for a task, the iterator raises the exception.
-    Raises MissingExtraError if Ray is not installed, and ConnectionError if there is no cluster at the address.
+    A process gets `batch` tasks together. The default is for short tasks. `address` is the address of a Ray cluster. By
+    default, Ray uses the cluster that the environment names, or else starts a cluster on this machine. If `work` raises
+    an exception for a task, the iterator raises the exception. Raises MissingExtraError if Ray is not installed, and
+    ConnectionError if there is no cluster at the address.
     """
     with _connected(address) as data:
         rows = [{"task": pickle.dumps(task)} for task in tasks]
-        done = _dataset(data, rows).map(_do_task, fn_args=(pickle.dumps(work), str(Path.cwd())))
+        dataset = _dataset(data, rows, batch or _TASKS_IN_BLOCK)
+        done = dataset.map(_do_task, fn_args=(pickle.dumps(work), str(Path.cwd())))
         for row in done.iter_rows():
             result, error = _unpickled(row["result"])
             if error is not None:
@@ -104,24 +110,24 @@ def _unpickled(data: bytes) -> Any:
 
 def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
     _change_directory(directory)
-    batches = []
+    cells: list[Cells] = []
     for name in paths["file"].to_pylist():
         if strict:
-            batches.append(_batch(name, of))
+            cells.append(_cells(name, of))
             continue
-        batch = try_call(partial(_batch, name, of), partial(logger.warning, "%s"))
-        if batch is not None:
-            batches.append(batch)
-    return load_pyarrow().Table.from_batches(batches, schema_of(of))
+        of_run = try_call(partial(_cells, name, of), partial(logger.warning, "%s"))
+        if of_run is not None:
+            cells.append(of_run)
+    return load_pyarrow().Table.from_batches([batch_of(joined_cells(cells, of), of)])
 
 
-def _batch(name: str, of: Of) -> Any:
+def _cells(name: str, of: Of) -> Cells:
     path, url = Path(name), url_of(name)
     if url is None:
         run = load(path)
     else:
         run = load_remote(path, url)
-    return batch_of(run, of)
+    return cells_of(run, of)
 
 
 def _runs_at(path: Path) -> list[Path]:
@@ -139,8 +145,8 @@ def _change_directory(directory: str) -> None:
         os.chdir(directory)
 
 
-def _dataset(data: Any, rows: list[dict[str, Any]]) -> Any:
-    blocks = max(1, min(_MAX_BLOCKS, -(-len(rows) // _TASKS_IN_BLOCK)))
+def _dataset(data: Any, rows: list[dict[str, Any]], batch: int) -> Any:
+    blocks = max(1, min(_MAX_BLOCKS, -(-len(rows) // batch)))
     return data.from_items(rows, override_num_blocks=blocks)
 
 

@@ -19,11 +19,19 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.storage.run_files import journal_name
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import load_pyarrow
-from trace_recorder.tables.parquet import FORMS, is_ours, part_files, remove_unfinished_files
+from trace_recorder.tables.part_files import (
+    FORMS,
+    is_ours,
+    part_files,
+    remove_unfinished_files,
+    states_in,
+    states_metadata,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -56,11 +64,11 @@ class RewrittenFile(NamedTuple):
 class RowsChange(NamedTuple):
     """What is changed in tables.
 
-    `belongs` tells whether rows of a run are changed. `change` gets a row group, and for each of its rows whether the
-    row is changed.
+    `belongs` tells whether rows of a run are changed. It also gets the path of the run in the tables. `change` gets a
+    row group, and for each of its rows whether the row is changed.
     """
 
-    belongs: Callable[[RunInTables], bool]
+    belongs: Callable[[RunInTables, str], bool]
     change: Callable[[pyarrow.Table, Sequence[bool]], RowGroup]
 
 
@@ -110,8 +118,19 @@ def rewrite_rows(directories: Collection[Path], rows: RowsChange) -> list[Rewrit
             remove_unfinished_files(directory, tables)
             for part in part_files(directory, tables[0]):
                 if any(True in group.mask for group in _groups(part, rows)):
-                    rewritten += _rewrite([directory / table / part.name for table in reversed(tables)], rows)
+                    rewritten += rewrite_part(directory, tables, part.name, rows)
     return rewritten
+
+
+def rewrite_part(directory: Path, tables: Sequence[TableName], name: str, rows: RowsChange) -> list[RewrittenFile]:
+    """Change rows of a part, and return its files that were written again. The caller holds the lock of the tables."""
+    return _rewrite([directory / table / name for table in reversed(tables)], rows)
+
+
+def without_rows(rows: pyarrow.Table, mask: Sequence[bool]) -> RowGroup:
+    """Return a row group without the rows of the mask."""
+    kept = load_pyarrow().array([not is_removed for is_removed in mask], "bool")
+    return RowGroup(rows.filter(kept), sum(mask))
 
 
 def _are_ours(directory: Path, tables: Sequence[TableName]) -> bool:
@@ -151,15 +170,24 @@ class _Group(NamedTuple):
 def _groups(path: Path, rows: RowsChange) -> Iterator[_Group]:
     """Yield the row groups of a file. There are none in a file of another program with other columns."""
     file: Any = import_module("pyarrow.parquet").ParquetFile(path)
-    columns = ["trajectory_id", "file"]
-    if path.parent.name == "transcripts":
-        columns = ["transcript_id", "source_uri"]
+    columns = _columns_of_run(path)
     if not {*columns} <= {*file.schema_arrow.names}:
         return
     for number in range(file.num_row_groups):
         group = file.read_row_group(number, columns=columns)
         values = (group.column(name).to_pylist() for name in columns)
-        yield _Group(file, number, [rows.belongs(_run_of(*row)) for row in zip(*values, strict=True)])
+        yield _Group(file, number, [_belongs(rows, *row) for row in zip(*values, strict=True)])
+
+
+def _columns_of_run(path: Path) -> list[str]:
+    """Return the names of the columns with the id and the path of a run in a file of a table."""
+    if path.parent.name == "transcripts":
+        return ["transcript_id", "source_uri"]
+    return ["trajectory_id", "file"]
+
+
+def _belongs(rows: RowsChange, trajectory_id: str | None, file: str | None) -> bool:
+    return rows.belongs(_run_of(trajectory_id, file), file or "")
 
 
 def _run_of(trajectory_id: str | None, file: str | None) -> RunInTables:
@@ -198,11 +226,19 @@ def _copy(path: Path, handle: int, rows: RowsChange) -> int:
     changes = 0
     with os.fdopen(handle, "wb") as target:
         schema = import_module("pyarrow.parquet").read_schema(path)
+        states = states_in(path)
+        kept: dict[str, None] = {}
         with import_module("pyarrow.parquet").ParquetWriter(target, schema, compression="zstd") as writer:
             for group in _groups(path, rows):
                 changed = group.changed(rows)
                 writer.write_table(changed.rows)
                 changes += changed.changes
+                if states is not None:
+                    kept |= dict.fromkeys(changed.rows.column(_columns_of_run(path)[1]).to_pylist())
+            if states is not None:
+                paths = {utf8_text(run): run for run in states}
+                remaining = [paths.get(path, path) for path in kept]  # a redaction may have changed a path
+                writer.add_key_value_metadata(states_metadata({run: states.get(run) for run in remaining}))
         target.flush()
         sync_file(target.fileno())
     return changes

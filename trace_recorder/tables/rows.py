@@ -24,7 +24,7 @@ from trace_recorder.figures.cost import cost_of
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.formats.foreign_runs.journal_writer import IMPORTED_FROM
 from trace_recorder.formats.inspect_ai.writing import last_conversation
-from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
+from trace_recorder.tables.columns import TABLES, TableName, column_cells, json_text
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages, NumberedMessages
@@ -157,12 +157,24 @@ def cells_of(runs: RunOrRuns, table: TableName) -> Cells:
         runs = [runs]
     cells: Cells = {column.name: [] for column in TABLES[table]}
     for run in runs:
-        facts = _facts_of(run)
-        for row in _ROWS[table](run):
-            values = {**facts, **row}
-            for column in TABLES[table]:
-                cells[column.name].append(cell(column.type, values[column.name]))
+        rows, facts = [*_ROWS[table](run)], _facts_of(run)
+        if not rows:
+            continue
+        for column in TABLES[table]:
+            if column.name in rows[0]:
+                cells[column.name] += column_cells(column.type, [row[column.name] for row in rows])
+            else:
+                cells[column.name] += column_cells(column.type, [facts[column.name]]) * len(rows)
     return cells
+
+
+def joined_cells(cells: Iterable[Cells], table: TableName) -> Cells:
+    """Return the cells of several runs in a table together."""
+    joined: Cells = {column.name: [] for column in TABLES[table]}
+    for of_run in cells:
+        for name, values in of_run.items():
+            joined[name] += values
+    return joined
 
 
 def _facts_of(run: Trajectory) -> TableRow:

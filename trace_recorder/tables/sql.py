@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import schema_of
-from trace_recorder.tables.parquet import Batches, TableFiles, part_files
+from trace_recorder.tables.parquet import PartFiles, TableFiles
+from trace_recorder.tables.part_files import part_files
 from trace_recorder.values.messages import Payload
 
 if TYPE_CHECKING:
@@ -71,19 +72,19 @@ def query_exports(
 
 @contextmanager
 def query_runs(
-    query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]], limits: SqlLimits | None = None
+    query: str, parts_of: Callable[[tuple[TableName, ...]], Iterable[PartFiles]], limits: SqlLimits | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Run a query over runs, and yield the connection with the query's result.
 
-    `rows_of` yields the rows of each run for some tables.
+    `parts_of` yields the parts with the rows of the runs in some tables.
     """
     with tempfile.TemporaryDirectory() as temporary:
         _check(query, limits)
         tables = tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
         if tables:
             with TableFiles(Path(temporary), tables) as files:
-                for batches in rows_of(tables):
-                    files.add(batches)
+                for part in parts_of(tables):
+                    files.add(part)
         written = {table: part_files(Path(temporary), table) for table in tables}
         connection = _connection(temporary, written, limits)
         with _stopped_in_time(connection, limits):
