@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from trace_recorder.background_work import Event, start_thread
@@ -114,8 +114,10 @@ class DocumentWriter:
 
         def write() -> None:
             try:
-                with suppress(_OvertakenError), self._guarded:
+                with self._guarded:
                     self._write_requested(gives_way=False)
+            except _OvertakenError:
+                pass
             finally:
                 written.set()
 
