@@ -217,7 +217,9 @@ def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, 
     """
     act, size = hostile.ways()[way], 2000
     act(hostile.prose(size))  # so that compilation, which happens once, is not counted
+    texts = dict((*hostile.pumped(size), *hostile.mixed(size, 60)))
 
-    counts = {name: steps(act, text) / size for name, text in (*hostile.pumped(size), *hostile.mixed(size, 60))}
+    many = [name for name, text in texts.items() if steps(act, text) > bound * size]
+    again = {name: steps(act, texts[name]) / size for name in many}  # a text may have compiled patterns of its own
 
-    assert {name: count for name, count in counts.items() if count > bound} == {}
+    assert {name: count for name, count in again.items() if count > bound} == {}
