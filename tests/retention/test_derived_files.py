@@ -108,7 +108,7 @@ def test_what_is_left_in_a_table_is_named(stored: Path) -> None:
 
 def test_an_export_that_writes_tables_loses_no_file(stored: Path) -> None:
     """Its lock is that of the first table, and its temporary files stay, also those of the other tables."""
-    with TableFiles(stored / "tables", FORMS["tables"], resume=True) as files:
+    with TableFiles(stored / "tables", FORMS["tables"], resume=True):
         before = [stored / "tables" / table / ".part-00001.parquet.a.tmp" for table in FORMS["tables"]]
         for temporary in before:  # as in the middle of `add`
             temporary.touch()
