@@ -27,8 +27,9 @@ from tests.cli.invoking import invoke, recorded  # noqa: E402
 from tests.formats.files import PRODUCED  # noqa: E402
 from tests.processes import ROOT  # noqa: E402
 from trace_recorder import TrajectoryRecorder, load, read_runs, to_arrow  # noqa: E402
-from trace_recorder.cli.export_run import Conversion, ExportOutcome, part_of  # noqa: E402
-from trace_recorder.tables import parquet  # noqa: E402
+from trace_recorder.cli.engines import Engine  # noqa: E402
+from trace_recorder.cli.export_files import Export, ExportTarget  # noqa: E402
+from trace_recorder.cli.export_run import Conversion, ExportOutcome, table_part  # noqa: E402
 from trace_recorder.tables.ray_data import in_order_by_ray  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -126,13 +127,13 @@ def _part_on_nodes(nodes: Path, killed: str, runs: Sequence[Path]) -> ExportOutc
     deadline = time.monotonic() + 120
     while (node == killed or not (nodes / killed).exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return part_of(Conversion("parquet"), runs)
+    return table_part(Conversion("parquet"), runs)
 
 
 def test_a_killed_node_changes_no_table(cluster: Any, runs: Path, tmp_path: Path) -> None:
     """If a node is killed while it makes parts, the files of the parts equal those of one machine."""
     parts = [[run] for run in sorted(runs.glob("run*.json"))]
-    expected = [part_of(Conversion("parquet"), part) for part in parts]
+    expected = [table_part(Conversion("parquet"), part) for part in parts]
 
     with _killed_node(cluster, tmp_path / "nodes") as (node, killed):
         work = partial(_part_on_nodes, tmp_path / "nodes", node)
@@ -143,17 +144,17 @@ def test_a_killed_node_changes_no_table(cluster: Any, runs: Path, tmp_path: Path
     assert [outcome.counts for outcome in done] == [outcome.counts for outcome in expected]
 
 
-def test_an_export_with_several_parts_is_continued_by_ray(
-    cluster: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_with_several_parts_is_continued_by_ray(cluster: Any, runs: Path, tmp_path: Path) -> None:
     """An export that one machine began, and Ray continues, has the files of one machine."""
-    monkeypatch.setattr(parquet, "PART_RUNS", 5)
-    for name in ("here", "there"):
-        invoke("export", *sorted(runs.glob("run0*.json")), "-f", "parquet", "-o", tmp_path / name)
-    here = invoke("export", runs, "-f", "parquet", "-o", tmp_path / "here", "--resume")
-    there = by_ray(cluster, "export", runs, "-f", "parquet", "-o", tmp_path / "there", "--resume")
+    said = []
+    for name, engine in (("here", Engine()), ("there", Engine("ray", cluster.address))):
+        target = ExportTarget(directory=tmp_path / name)
+        Export(Conversion("parquet"), target, part_runs=5).run(sorted(runs.glob("run0*.json")))
+        resumed = Export(Conversion("parquet", resume=True), target, engine=engine, part_runs=5)
+        resumed.run(sorted(runs.glob("*.json")))
+        said.append([*resumed.summary("out")])
 
-    assert there.stderr.replace("/there", "/here") == here.stderr
+    assert said[0] == said[1]
     assert len([*(tmp_path / "here").rglob("*.parquet")]) == 6 * 9
     assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
 

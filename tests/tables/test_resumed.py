@@ -15,12 +15,14 @@ from typing import Any, get_args
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.invoking import invoke, recorded
+from tests.cli.invoking import recorded
 from tests.faults.killed_calls import Killer
 from trace_recorder import TrajectoryRecorder, load_all, to_arrow
+from trace_recorder.cli.export_files import Export, ExportTarget
+from trace_recorder.cli.export_run import Conversion
+from trace_recorder.cli.read_files import find_runs
 from trace_recorder.recording.amend import append_rewards
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.tables import parquet
 from trace_recorder.tables.columns import Of
 from trace_recorder.tables.part_files import FORMS, part_files, states_in
 
@@ -29,17 +31,14 @@ STEP = int(os.environ.get("TRACE_RECORDER_TABLES_STEP", "25"))
 Rows = dict[str, list[dict[str, Any]]]
 
 
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a part have three runs."""
-    monkeypatch.setattr(parquet, "PART_RUNS", 3)
-
-
-def export(directory: Path, out: Path, *arguments: str) -> str:
-    """Write tables of runs, and return what is said about them."""
-    result = invoke("export", directory, "-f", "parquet", "-o", out, *arguments)
-    assert result.exit_code == 0, result.output
-    return result.stderr
+def export(directory: Path, out: Path, *, resume: bool = False, part_runs: int = 3) -> list[str]:
+    """Write tables of runs with few runs in a part, and return what is said about them."""
+    exported = Export(
+        Conversion("parquet", resume=resume), ExportTarget(directory=out), sources=[directory], part_runs=part_runs
+    )
+    exported.run([*find_runs([directory])])
+    assert exported.total.failed == []
+    return [*exported.summary(str(out))]
 
 
 def sorted_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,13 +97,13 @@ def test_changed_runs_have_the_rows_that_load_gives(paths: Mapping[str, Path], t
     for number in range(10, 22):
         change(directory, chosen, number)
         if number % 3 == 0:
-            export(directory, tmp_path / "out", "--resume")
+            export(directory, tmp_path / "out", resume=True)
 
             assert tables_in(tmp_path / "out") == rows_of_load(directory)
     export(directory, tmp_path / "new")
     assert tables_in(tmp_path / "new") == rows_of_load(directory)
     assert all(map(states_in, part_files(tmp_path / "out", "runs")))
-    assert "0 runs as parquet" in export(directory, tmp_path / "out", "--resume")
+    assert "0 runs as parquet" in export(directory, tmp_path / "out", resume=True)[0]
 
 
 def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
@@ -118,9 +117,9 @@ def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
     (directory / "run8.json").unlink()
     (directory / "run8.jsonl").unlink()
     recorded(directory / "run9.json")
-    said = export(directory, out, "--resume")
+    said = export(directory, out, resume=True)
 
-    assert [line.partition(": ")[2] for line in said.splitlines()] == [
+    assert said == [
         f"2 runs as parquet: 6 files, in {out}",
         "exported before: 7 runs",
         "removed, because their files are gone: 1 run",
@@ -136,7 +135,7 @@ def test_runs_of_other_directories_stay(tmp_path: Path) -> None:
     out = tmp_path / "out"
     export(tmp_path / "a", out)
     shutil.rmtree(tmp_path / "a")
-    export(tmp_path / "b", out, "--resume")
+    export(tmp_path / "b", out, resume=True)
 
     assert [row["file"] for row in tables_in(out)["runs"]] == [str(tmp_path / name / "run.json") for name in ("a", "b")]
 
@@ -146,11 +145,11 @@ def test_a_run_that_was_recorded_is_read_again(tmp_path: Path) -> None:
     running = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     running.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
     export(tmp_path / "runs", tmp_path / "out")
-    again = export(tmp_path / "runs", tmp_path / "out", "--resume")
+    again = export(tmp_path / "runs", tmp_path / "out", resume=True)
     running.finalize()
-    export(tmp_path / "runs", tmp_path / "out", "--resume")
+    export(tmp_path / "runs", tmp_path / "out", resume=True)
 
-    assert "1 run as parquet" in again
+    assert "1 run as parquet" in again[0]
     assert [row["status"] for row in tables_in(tmp_path / "out")["runs"]] == ["completed"]
 
 
@@ -160,9 +159,9 @@ def test_tables_that_do_not_name_their_runs_are_refused(tmp_path: Path) -> None:
     export(tmp_path / "runs", tmp_path / "out")
     path = tmp_path / "out" / "runs" / "part-00000.parquet"
     pq.write_table(pq.read_table(path), path)
-    result = invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
 
-    assert (result.exit_code, "does not say which runs it has" in result.stderr) == (1, True)
+    with pytest.raises(FileExistsError, match="does not say which runs it has"):
+        export(tmp_path / "runs", tmp_path / "out", resume=True)
 
 
 # ── kills ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,8 +169,7 @@ def test_tables_that_do_not_name_their_runs_are_refused(tmp_path: Path) -> None:
 
 def resume(directory: Path) -> None:
     """Bring the tables of a directory up to date, with two runs in a part."""
-    parquet.PART_RUNS = 2
-    export(directory / "runs", directory / "tables", "--resume")
+    export(directory / "runs", directory / "tables", resume=True, part_runs=2)
 
 
 def faults_after(directory: Path, expected: Rows) -> Iterator[str]:

@@ -32,8 +32,8 @@ from trace_recorder.cli.export_run import (
     export_file,
     export_files,
     json_line,
-    part_of,
     rows_of,
+    table_part,
     write_text,
 )
 from trace_recorder.cli.output import Progress
@@ -140,7 +140,7 @@ class Export:
     """An export of runs in a format to a target.
 
     The engine converts the runs, in `jobs` processes if it uses this machine. The runs were found at the paths
-    `sources`.
+    `sources`. A part of tables has at most `part_runs` runs, by default `PART_RUNS`.
     """
 
     conversion: Conversion
@@ -150,6 +150,7 @@ class Export:
     engine: Engine = field(default_factory=Engine)
     total: ExportOutcome = field(default_factory=ExportOutcome)
     sources: Sequence[Path] = ()
+    part_runs: int | None = None
 
     def run(self, runs: Sequence[Path]) -> None:
         """Export every run.
@@ -267,7 +268,11 @@ class Export:
         with parquet.TableFiles(directory, tables, resume=conversion.resume, force=conversion.force) as files:
             missing, self.total.counts["gone"] = files.outdated(runs, self.sources)
             self.total.counts["there"] = len(runs) - len(missing)
-            for outcome in self._outcomes(partial(part_of, conversion), [*parquet.parts_of(missing)], batch=1):
+            for outcome in self._outcomes(
+                partial(table_part, conversion),
+                [*parquet.divide_runs(missing, self.part_runs or parquet.PART_RUNS)],
+                batch=1,
+            ):
                 for part in outcome.rows:
                     files.add(part)
         self.total.counts["files"] = files.files

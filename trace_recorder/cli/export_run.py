@@ -86,7 +86,7 @@ def rows_of(conversion: Conversion, run: Path) -> ExportOutcome:
     return outcome
 
 
-def part_of(conversion: Conversion, runs: Sequence[Path]) -> ExportOutcome:
+def table_part(conversion: Conversion, runs: Sequence[Path]) -> ExportOutcome:
     """Convert runs to a part of tables. `rows` of the outcome has one element: the contents of the part's files."""
     outcome, parquet = ExportOutcome(), import_module("trace_recorder.tables.parquet")
     part = parquet.PartWriter(parquet.FORMS[conversion.form or "tables"])

@@ -20,7 +20,7 @@ from trace_recorder.cli.read_files import UnreadableError, process_or_error, rea
 from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
-from trace_recorder.tables.parquet import PartFiles, PartWriter, RunCells, parts_of, run_cells
+from trace_recorder.tables.parquet import PART_RUNS, PartFiles, PartWriter, divide_runs, run_cells
 from trace_recorder.tables.part_files import files_state
 from trace_recorder.tables.sql import is_export, json_of_cell, load_duckdb, query_exports, query_runs, sql_error_text
 from trace_recorder.values.control_characters import escape_json_text
@@ -75,31 +75,27 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
     runs = select_runs(paths).paths
 
     def parts(tables: tuple[TableName, ...]) -> Iterator[PartFiles]:
-        tasks = [*parts_of(runs)]
+        tasks = [*divide_runs(runs, PART_RUNS)]
         loop, processes = RunLoop(len(tasks)), min(len(tasks), jobs_for(runs, jobs))
-        done = in_order(partial(part_of, tables), tasks, processes)
+        done = in_order(partial(_part_of_runs, tables), tasks, processes)
         yield from loop.over(chain.from_iterable(done))
         failed.append(loop.failed)
 
     return query_runs(query, parts)
 
 
-def part_of(tables: tuple[TableName, ...], runs: Sequence[Path]) -> list[PartFiles | UnreadableError]:
+def _part_of_runs(tables: tuple[TableName, ...], runs: Sequence[Path]) -> list[PartFiles | UnreadableError]:
     """Return why runs cannot be read, and a part with the other runs. A separate process may call this."""
     part = PartWriter(tables)
     done: list[PartFiles | UnreadableError] = []
     for path in runs:
         state = files_state(path)
-        cells = process_or_error(path, partial(_cells_of_file, path, tables), "read")
+        cells = process_or_error(path, lambda path=path: run_cells(read_run(path), tables), "read")  # type: ignore[misc]
         if isinstance(cells, UnreadableError):
             done.append(cells)
         else:
             part.add(path, cells, state)
     return [*done, part.finish()]
-
-
-def _cells_of_file(path: Path, tables: tuple[TableName, ...]) -> RunCells:
-    return run_cells(read_run(path), tables)
 
 
 def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:

@@ -210,7 +210,13 @@ def column_cells(type_: CellType, values: list[Payload]) -> list[Payload]:
     convert = _CELLS.get(type_)
     if convert is None:
         return values
-    return [None if value is None else convert(value) for value in values]
+    cells: list[Payload] = []
+    for value in values:
+        if value is None:
+            cells.append(None)
+        else:
+            cells.append(convert(value))
+    return cells
 
 
 def json_text(value: Payload) -> str:

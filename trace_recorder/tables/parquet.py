@@ -1,6 +1,6 @@
 """Writes tables of many runs as Parquet, compressed with zstd, in parts of some hundred runs (`part_files.py`).
 
-`parts_of` decides which runs a part has. `PartWriter` makes the files of a part in memory, in any process or machine.
+`divide_runs` decides which runs a part has. `PartWriter` makes the files of a part in memory, in any process.
 `TableFiles` writes them into a directory. Each file is written under a temporary name. The files of a part get their
 final names together, and the file of the first table gets its name last. So an export can be killed at any time, and
 continued after its last part. The memory of an export does not grow with the number of runs.
@@ -12,9 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -33,14 +31,14 @@ from trace_recorder.tables.part_files import (
     FORMS,
     States,
     compare_parts,
-    digest_of,
+    directory_digest,
     files_state,
     part_files,
     remove_part,
     remove_unfinished_files,
     states_metadata,
 )
-from trace_recorder.tables.rewritten_rows import RowsChange, RunInTables, rewrite_part, without_rows
+from trace_recorder.tables.rewritten_rows import RowsChange, rewrite_part, without_rows
 from trace_recorder.tables.rows import Cells, cells_of, joined_cells
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -82,14 +80,17 @@ def run_cells(run: Trajectory, tables: Iterable[TableName]) -> RunCells:
 # ── parts in memory ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def parts_of(runs: Iterable[Path]) -> Iterator[list[Path]]:
-    """Divide runs into parts. A part depends only on the runs and their sizes, and so do the files of an export."""
+def divide_runs(runs: Iterable[Path], part_runs: int) -> Iterator[list[Path]]:
+    """Divide runs into parts of at most `part_runs` runs.
+
+    The parts depend only on the runs and their sizes, and so do the files of an export.
+    """
     part: list[Path] = []
     size = 0
     for run in runs:
         part.append(run)
         size += files_state(run).size or _UNKNOWN_BYTES
-        if len(part) >= PART_RUNS or size >= PART_BYTES:
+        if len(part) >= part_runs or size >= PART_BYTES:
             yield part
             part, size = [], 0
     if part:
@@ -176,7 +177,7 @@ def _schema_of_file(table: TableName) -> pyarrow.Schema:
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}
         for column, field in zip(TABLES[table], schema, strict=True)
     ]
-    about = {COLUMNS_KEY: json.dumps(columns).encode(), DIRECTORY_KEY: digest_of(Path.cwd())}
+    about = {COLUMNS_KEY: json.dumps(columns).encode(), DIRECTORY_KEY: directory_digest(Path.cwd())}
     return schema.with_metadata({**schema.metadata, **about})
 
 
@@ -220,7 +221,8 @@ class TableFiles:
         for run in (*changed, *gone):
             stale.setdefault(run.part, set()).add(utf8_text(run.path))
         for part in stale.keys() - {*emptied}:
-            rewrite_part(directory, tables, part, RowsChange(partial(_is_in, stale[part]), without_rows))
+            removed = RowsChange(lambda _, path, paths=stale[part]: path in paths, without_rows)  # type: ignore[misc]
+            rewrite_part(directory, tables, part, removed)
         return missing, len(gone)
 
     def add(self, part: PartFiles) -> None:
@@ -272,10 +274,6 @@ class TableFiles:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._lock.close()
-
-
-def _is_in(paths: AbstractSet[str], _: RunInTables, path: str) -> bool:
-    return path in paths
 
 
 def _write_temporary(path: Path, content: bytes) -> Path:

@@ -136,7 +136,7 @@ def compare_parts(directory: Path, table: TableName, runs: Sequence[Path], sourc
     """
     parts = {file.name: _runs_in(file) for file in part_files(directory, table)}
     written = {key: run for runs_of_part in parts.values() for key, run in runs_of_part.items()}
-    here = digest_of(Path.cwd())
+    here = directory_digest(Path.cwd())
     known = [written.pop((here, str(run)), None) for run in runs]  # most runs have the same path as before
     by_place: dict[str, WrittenRun] = {}
     if written:
@@ -213,11 +213,11 @@ class _RunPlaces:
 
     def __init__(self, runs: Sequence[Path]) -> None:
         self._real_directory = lru_cache(maxsize=1000)(os.path.realpath)
-        self._bases = {digest_of(Path.cwd()): ""}
+        self._bases = {directory_digest(Path.cwd()): ""}
         for parent in {os.path.dirname(run) for run in runs}:  # noqa: PTH120 - a Path for each run is slow
             for place in (Path(os.path.abspath(parent)), Path(self._real_directory(parent))):  # noqa: PTH100 - with links
                 for base in (place, *place.parents):
-                    self._bases.setdefault(digest_of(base), str(base))
+                    self._bases.setdefault(directory_digest(base), str(base))
 
     def place_of(self, path: str, base: bytes | None = None) -> str | None:
         """Return the place of a path, which is relative to the current working directory or to one with this digest.
@@ -234,6 +234,6 @@ class _RunPlaces:
 
 
 @lru_cache(maxsize=1000)
-def digest_of(directory: Path) -> bytes:
+def directory_digest(directory: Path) -> bytes:
     """Return a digest of the path of a directory."""
     return blake2b(os.fsencode(directory), digest_size=8).hexdigest().encode()

@@ -176,7 +176,9 @@ def _groups(path: Path, rows: RowsChange) -> Iterator[_Group]:
     for number in range(file.num_row_groups):
         group = file.read_row_group(number, columns=columns)
         values = (group.column(name).to_pylist() for name in columns)
-        yield _Group(file, number, [_belongs(rows, *row) for row in zip(*values, strict=True)])
+        yield _Group(
+            file, number, [rows.belongs(_run_of(run, file), file or "") for run, file in zip(*values, strict=True)]
+        )
 
 
 def _columns_of_run(path: Path) -> list[str]:
@@ -184,10 +186,6 @@ def _columns_of_run(path: Path) -> list[str]:
     if path.parent.name == "transcripts":
         return ["transcript_id", "source_uri"]
     return ["trajectory_id", "file"]
-
-
-def _belongs(rows: RowsChange, trajectory_id: str | None, file: str | None) -> bool:
-    return rows.belongs(_run_of(trajectory_id, file), file or "")
 
 
 def _run_of(trajectory_id: str | None, file: str | None) -> RunInTables:
