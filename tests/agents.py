@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.processes import ROOT
 from tests.provider import Server
 from trace_recorder import load
@@ -74,11 +73,8 @@ class Place:
 
     def command(self, *arguments: object, **environment: str) -> Done:
         """Run a command of this package. The first argument is the name of the command."""
-        command = list(map(str, arguments))
         with chdir(self.path):
-            result = CliRunner().invoke(
-                app, command, prog_name="trace-recorder", env={**self.environment, **environment}
-            )
+            result = invoke(*arguments, environment={**self.environment, **environment})
         out, errors = self._capture.readouterr()
         return Done(result.exit_code, out, errors + result.stderr)
 
