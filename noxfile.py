@@ -233,7 +233,7 @@ def many_runs(session: nox.Session) -> None:
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
     more = {"TRACE_RECORDER_INDEX_KILLS": "100", "TRACE_RECORDER_MANY_RUNS": "2000"}
     tests = ("tests/catalog/test_index_file.py", "tests/catalog/test_many_runs.py")
-    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", *tests, "-k", "killed or many_runs", env=more)
+    session.run("pytest", "-o", "faulthandler_timeout=0", *tests, "-k", "killed or many_runs", env=more)
 
 
 @nox.session(venv_backend="venv")
