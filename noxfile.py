@@ -15,6 +15,7 @@
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
+    nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
     nox -s kills                           # `prune` and exports of tables, killed at each system call
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
@@ -230,9 +231,19 @@ def many_runs(session: nox.Session) -> None:
     """Measure indexing and searching many runs, with indexers that are killed in the middle."""
     session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
-    kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
-    test = "tests/catalog/test_index_file.py"
-    session.run("pytest", "-n", "0", "-o", "faulthandler_timeout=0", test, "-k", "killed", env=kills)
+    more = {"TRACE_RECORDER_INDEX_KILLS": "100", "TRACE_RECORDER_MANY_RUNS": "2000"}
+    tests = ("tests/catalog/test_index_file.py", "tests/catalog/test_many_runs.py")
+    session.run("pytest", "-o", "faulthandler_timeout=0", *tests, "-k", "killed or many_runs", env=more)
+
+
+@nox.session(venv_backend="venv")
+def search(session: nox.Session) -> None:
+    """Try 2,000 random examples of each property, and all cases of which CI tries a part."""
+    session.install("--quiet", "-e.", "--group", "dev")
+    session.run(
+        *("pytest", "--numprocesses", "auto", "--dist", "worksteal", "-o", "faulthandler_timeout=0", *session.posargs),
+        env={"HYPOTHESIS_PROFILE": "search"},
+    )
 
 
 @nox.session(venv_backend="venv")

@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.processes import ROOT
 from tests.provider import Server
 from trace_recorder import load
 from trace_recorder.reading.validate import validate
 
-CALL = """
-    import httpx, os, sys
-
+HTTPX = """
+    import os, sys
+    sys.modules["httpx._main"] = None  # httpx's own command line takes half of the time that its import takes
+    import httpx
+"""
+CALL = (
+    HTTPX
+    + """
     def call():
         httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json={"model": "m", "messages": []})
 """
+)
 
 
 @dataclass
@@ -74,11 +79,8 @@ class Place:
 
     def command(self, *arguments: object, **environment: str) -> Done:
         """Run a command of this package. The first argument is the name of the command."""
-        command = list(map(str, arguments))
         with chdir(self.path):
-            result = CliRunner().invoke(
-                app, command, prog_name="trace-recorder", env={**self.environment, **environment}
-            )
+            result = invoke(*arguments, environment={**self.environment, **environment})
         out, errors = self._capture.readouterr()
         return Done(result.exit_code, out, errors + result.stderr)
 

@@ -37,7 +37,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide a command that keeps b
 
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large)
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, database=None, max_examples=100, suppress_health_check=_UNHURRIED
+    "repeatable", deadline=None, derandomize=True, database=None, max_examples=60, suppress_health_check=_UNHURRIED
 )
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=2000, suppress_health_check=_UNHURRIED, print_blob=True

@@ -17,10 +17,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.agents import Place
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.outside_records import ECHO, NOTES, PAIRS, registered
 from tests.processes import ROOT
 from tests.provider import Server, plain, serving
@@ -122,7 +121,7 @@ def test_a_command_works_with_registered_records(
     arguments, expected = READING[command]
     words = [command, *(word.replace("{url}", server.url) for word in arguments)]
     with chdir(place.path):
-        result = CliRunner().invoke(app, words, prog_name="trace-recorder", env=place.environment)
+        result = invoke(*words, environment=place.environment)
 
     printed = result.output + "".join(capfd.readouterr())
     assert (result.exit_code, expected in printed) == (0, True), printed

@@ -12,9 +12,10 @@ import pytest
 
 from tests.catalog.many_runs import QUERY_FIELDS, make_runs, matches, random_query, record_run, settle
 from tests.cli.invoking import invoke, recorded
+from tests.searching import IS_SEARCH
 from trace_recorder import QueryError, UnreadableRunsError, load, load_all, open_index
 
-QUERIES = 20 * len(QUERY_FIELDS)
+QUERIES = (20 if IS_SEARCH else 8) * len(QUERY_FIELDS)
 
 
 @pytest.fixture(scope="module")

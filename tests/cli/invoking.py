@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.cli.app import COMMANDS, app_of
+from trace_recorder.cli.app import app_for
 from trace_recorder.values.messages import Payload
 
-app = app_of(COMMANDS)
-"""All commands."""
 
-
-def invoke(*arguments: object) -> Result:
-    """Run a command, and return its result."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
+def invoke(*arguments: object, stdin: str | None = None, environment: Mapping[str, str] | None = None) -> Result:
+    """Run a command, and return its result. As in the program, only this command is built."""
+    words = [str(argument) for argument in arguments]
+    return CliRunner().invoke(app_for(words), words, input=stdin, env=environment, prog_name="trace-recorder")
 
 
 def recorded(

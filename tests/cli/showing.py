@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 
 
 def shown(path: Path, *options: str) -> str:
     """Return the output of a command that has to succeed."""
-    result = CliRunner().invoke(app, ["show", str(path), *options])
+    result = invoke("show", path, *options)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -361,15 +361,14 @@ def test_a_full_disk_is_reported_for_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "validate", "stats", "export"])
-@pytest.mark.parametrize("size", [10, 300_000])
-def test_a_closed_pipe_is_not_an_error(command: str, size: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "reader"), [(10, "true"), (300_000, "head -1")])
+def test_a_closed_pipe_is_not_an_error(command: str, size: int, reader: str, tmp_path: Path) -> None:
     """A command prints no error if its pipe is closed before or after the first line."""
     recorded(tmp_path / "a.json", "line\n" * size)
     options = ["-f", "trl"] if command == "export" else []
 
-    for reader in ("head -1", "true"):
-        code, said = piped([command, str(tmp_path / "a.json"), *options], f"| {reader} > /dev/null")
-        assert (code in {0, 1}, [line for line in said.splitlines() if " as trl: " not in line]) == (True, [])
+    code, said = piped([command, str(tmp_path / "a.json"), *options], f"| {reader} > /dev/null")
+    assert (code in {0, 1}, [line for line in said.splitlines() if " as trl: " not in line]) == (True, [])
 
 
 def test_closed_streams_cause_no_traceback(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.cli.program import program
 from tests.data import recorded
 from tests.data.shown import by_hand, captured
@@ -48,9 +47,9 @@ def runs(tmp_path: Path) -> Path:
     return directory
 
 
-def invoke(*arguments: object, code: int = 0) -> str:
+def output_of(*arguments: object, code: int = 0) -> str:
     """Run a command that must exit with this code, and return its output."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
+    result = invoke(*arguments)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -60,7 +59,7 @@ def invoke(*arguments: object, code: int = 0) -> str:
 
 def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
     """`list` prints one line for each run, however the run ended. Unknown values are blank."""
-    assert invoke("list", runs) == (
+    assert output_of("list", runs) == (
         "file            start             task                                                          status   "
         "success  steps  tokens     cost  errors    took  calls  model\n"
         "alone.json      2025-06-11 10:00  An older run that was long that was long that was long th...  unknown  "
@@ -90,7 +89,7 @@ def test_a_narrow_terminal_has_the_columns_that_matter_most(
     """The table is never wider than the terminal: the least important columns are left out, and no line is broken."""
     monkeypatch.setenv("COLUMNS", str(width))
 
-    lines = invoke("list", runs).splitlines()
+    lines = output_of("list", runs).splitlines()
     assert " ".join(lines[0].split()) == titles
     assert max(map(len, lines)) <= max(width, 24)
 
@@ -99,20 +98,20 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
     """`list` has a column for the continued run if at least one run continues another run."""
     with TrajectoryRecorder(tmp_path / "run.json"):
         pass
-    assert "forked from" not in invoke("list", tmp_path)
+    assert "forked from" not in output_of("list", tmp_path)
 
     with TrajectoryRecorder(
         tmp_path / "child.json", metadata={"forked_from": {"file": "run.jsonl", "interaction_id": "llm_7"}}
     ):
         pass
-    assert "forked from" in invoke("list", tmp_path)
-    assert invoke("list", tmp_path).splitlines()[2].split()[-1] == "llm_7"
-    assert invoke("list", tmp_path, "--sort", "calls").splitlines()[2].split()[-2:] == ["run.jsonl", "llm_7"]
+    assert "forked from" in output_of("list", tmp_path)
+    assert output_of("list", tmp_path).splitlines()[2].split()[-1] == "llm_7"
+    assert output_of("list", tmp_path, "--sort", "calls").splitlines()[2].split()[-2:] == ["run.jsonl", "llm_7"]
 
 
 def test_the_json_list_has_numbers(runs: Path) -> None:
     """`list --json` has the known values as numbers, and null for unknown values."""
-    [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
+    [first, *_] = json.loads(output_of("list", runs, "--json"))["trajectories"]
     named = ["file", "path", "trajectory_id", "parent", "session", "start_time", "task", "status", "success"]
     names = [*named, "provider", "model", "llm_calls", "input_tokens"]
 
@@ -131,9 +130,9 @@ def test_a_file_that_is_not_a_trajectory_is_listed_with_its_reason(tmp_path: Pat
     with pytest.raises(TrajectoryFormatError) as refused:
         load(bad)
 
-    lines = invoke("list", tmp_path).splitlines()
+    lines = output_of("list", tmp_path).splitlines()
     assert (lines[1].split()[0], lines[2:]) == (good.name, ["", "Not shown:", f"  {refused.value}"])
-    assert json.loads(invoke("list", tmp_path, "--json"))["others"] == [
+    assert json.loads(output_of("list", tmp_path, "--json"))["others"] == [
         {"file": bad.name, "reason": str(refused.value)}
     ]
 
@@ -156,7 +155,7 @@ def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
     going = captured(tmp_path / "going.jsonl", socket.gethostname())
     captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
 
-    rows = json.loads(invoke("list", tmp_path, "--json"))["trajectories"]
+    rows = json.loads(output_of("list", tmp_path, "--json"))["trajectories"]
     going.journal.close()
     assert [(row["file"], row["status"]) for row in rows] == [("going.jsonl", "running"), ("gone.jsonl", "interrupted")]
 
@@ -165,7 +164,7 @@ def test_the_environment_names_the_default_directory(runs: Path, monkeypatch: py
     """`list` without an argument lists the directory that TRACE_RECORDER_DIR names."""
     monkeypatch.setenv("TRACE_RECORDER_DIR", str(runs))
 
-    assert invoke("list") == invoke("list", runs)
+    assert output_of("list") == output_of("list", runs)
 
 
 def test_without_an_argument_or_variable_the_usual_directory_is_listed(
@@ -175,7 +174,7 @@ def test_without_an_argument_or_variable_the_usual_directory_is_listed(
     (tmp_path / "trajectories").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    assert invoke("list", code=1) == "trace-recorder: there are no trajectories in trajectories\n"
+    assert output_of("list", code=1) == "trace-recorder: there are no trajectories in trajectories\n"
 
 
 # ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,7 +184,7 @@ def test_validate_reports_how_much_it_checked(tmp_path: Path) -> None:
     """For a valid file, `validate` prints how many records and LLM interactions it checked."""
     path = recorded.by_hand(tmp_path)
 
-    assert invoke("validate", path) == f"{path}: ok (9 records, 3 LLM interactions)\n"
+    assert output_of("validate", path) == f"{path}: ok (9 records, 3 LLM interactions)\n"
 
 
 def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path) -> None:
@@ -196,7 +195,7 @@ def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path
         record["seq"] += record["seq"] > 14
 
     change(changed, late)
-    assert invoke("validate", whole, changed, none, code=1) == (
+    assert output_of("validate", whole, changed, none, code=1) == (
         f"{whole}: ok (13 records, 2 LLM interactions)\n"
         "  note   journal, record 12 (gap): record a request: OSError: disk full\n"
         "  note   document: there is no by_hand.json next to the journal\n"
@@ -212,7 +211,7 @@ def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path
 
 def test_findings_are_printed_as_json(runs: Path) -> None:
     """`validate --json` prints the same findings, and exits with the same code."""
-    [report] = json.loads(invoke("validate", runs / "none.json", "--json", code=1))
+    [report] = json.loads(output_of("validate", runs / "none.json", "--json", code=1))
 
     finding = {"severity": "error", "where": "file", "what": "No such file or directory"}
     told = {"path": str(runs / "none.json"), "findings": [finding], "records": 0, "interactions": 0, "ok": False}
@@ -238,7 +237,7 @@ def test_a_file_that_cannot_be_shown_is_one_sentence(
     """`show` prints one sentence to stderr and exits with 1."""
     monkeypatch.chdir(runs)
 
-    result = CliRunner().invoke(app, arguments)
+    result = invoke(*arguments)
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"trace-recorder: {message}\n")
 
 
@@ -250,7 +249,7 @@ def test_a_foreign_file_is_refused_with_the_message_of_load(content: bytes, tmp_
     with pytest.raises(TrajectoryFormatError) as refused:
         load(path)
 
-    assert invoke("show", path, code=1) == f"trace-recorder: {refused.value}\n"
+    assert output_of("show", path, code=1) == f"trace-recorder: {refused.value}\n"
 
 
 def test_a_damaged_document_causes_no_traceback(tmp_path: Path) -> None:
@@ -259,7 +258,7 @@ def test_a_damaged_document_causes_no_traceback(tmp_path: Path) -> None:
     call = {"timestamp": "", "duration_seconds": "x"}
     path.write_text(json.dumps({"llm_interactions": [call], "agent_steps": []}))
 
-    output = invoke("show", path, code=1)
+    output = output_of("show", path, code=1)
     assert (output.startswith(f"trace-recorder: {path}"), output.count("\n")) == (True, 1)
 
 
@@ -268,7 +267,7 @@ def test_a_damaged_document_causes_no_traceback(tmp_path: Path) -> None:
 )
 def test_misuse_exits_with_2(arguments: list[str]) -> None:
     """For a misuse, the command prints its usage and exits with 2."""
-    assert invoke(*arguments, code=2).startswith("Usage: trace-recorder")
+    assert output_of(*arguments, code=2).startswith("Usage: trace-recorder")
 
 
 # ── as a program ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,7 +279,7 @@ def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
 
     assert (result.returncode, result.stdout.decode(), result.stderr) == (
         0,
-        invoke("show", runs / "by_hand.jsonl"),
+        output_of("show", runs / "by_hand.jsonl"),
         b"",
     )
 
@@ -316,7 +315,7 @@ def test_a_reader_that_stops_reading_is_not_an_error(runs: Path) -> None:
 
 def test_version_prints_the_name_and_the_version() -> None:
     """`--version` prints the name and the version of the package."""
-    assert invoke("--version").startswith("trace-recorder ")
+    assert output_of("--version").startswith("trace-recorder ")
 
 
 def test_main_exits_as_its_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

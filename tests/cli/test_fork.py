@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import Done, Place, ending
+from tests.agents import HTTPX, Done, Place, ending
 from tests.journals import records_of
 from tests.provider import CHAT_STREAM, Server, chat_chunk, serving, stream
 from tests.rerun.runs import said
@@ -18,8 +18,9 @@ from trace_recorder import load
 from trace_recorder.reading.validate import validate
 from trace_recorder.values.origins import ReplayedFrom
 
-ASKING = """
-    import httpx, os, sys
+ASKING = (
+    HTTPX
+    + """
     from trace_recorder import tool
 
     URL = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
@@ -34,6 +35,7 @@ ASKING = """
         answer = httpx.post(URL, json={"model": "m", "messages": asked, **more})
         return answer.json()["choices"][0]["message"]["content"]
 """
+)
 """The first lines of each agent of these tests."""
 WORK = "print(ask('a'), write('x'), ask('b'), write('y'), ask('c'))"
 """The code of an agent of three calls, with a tool between each two."""

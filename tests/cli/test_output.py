@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.output import PART_CHARACTERS, json_parts
@@ -44,7 +43,7 @@ def test_json_contains_no_terminal_controls(
         recorder.record_llm_interaction([{"role": "user", "content": SAID}], {"content": SAID}, "openai", "m")
         recorder.finalize(success=True)
 
-    printed = CliRunner().invoke(app, list(arguments), prog_name="trace-recorder")
+    printed = invoke(*arguments)
 
     assert (printed.exit_code, [one for one in OBEYED if one in printed.stdout]) == (0, [])
     read = [json.loads(printed.stdout)] if "--json" in arguments else map(json.loads, printed.stdout.split("\n")[:-1])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import Done, Place, ending
+from tests.agents import HTTPX, Done, Place, ending
 from tests.cli.invoking import invoke
 from tests.journals import records_of
 from tests.provider import Server, serving
@@ -24,6 +24,14 @@ OPENAI = """
     def ask(text):
         return client.chat.completions.create(model="m", messages=asked(text)).choices[0].message.content
 """
+CLIENT = (
+    HTTPX
+    + """
+    client = wrap(httpx.Client())
+    def ask(text):
+        return answer_of(client.post(URL, json={"model": "m", "messages": asked(text)}).json())
+"""
+)
 REQUESTS = """
     import requests
     client = wrap(requests.Session())
@@ -40,7 +48,7 @@ AIOHTTP = """
     def ask(text):
         return asyncio.run(ask_async(text))
 """
-CLIENTS = {"openai": OPENAI, "requests": REQUESTS, "aiohttp": AIOHTTP}
+CLIENTS = {"httpx": CLIENT, "openai": OPENAI, "requests": REQUESTS, "aiohttp": AIOHTTP}
 AGENT = """
     import os, sys
     import trace_recorder
@@ -82,7 +90,7 @@ def client(request: pytest.FixtureRequest) -> str:
 
 def agent(
     place: Place,
-    client: str = "openai",
+    client: str = "httpx",
     recorder: str = "trace_recorder.TrajectoryRecorder(task='count')",
     wrap: str = "trace_recorder.wrap",
 ) -> list[object]:

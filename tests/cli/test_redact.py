@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app, invoke, recorded
+from tests.cli.invoking import invoke, recorded
 from trace_recorder import load
 
 MASK = "[REDACTED:removed]"
@@ -36,8 +35,7 @@ def test_without_yes_it_counts(runs: Path) -> None:
 
 def test_with_yes_it_removes(runs: Path) -> None:
     """The text comes from stdin, and is in no file then."""
-    arguments = ["redact", str(runs), "--text-from", "-", "--yes"]
-    result = CliRunner().invoke(app, arguments, input="Ann Lee\n", prog_name="trace-recorder")
+    result = invoke("redact", runs, "--text-from", "-", "--yes", stdin="Ann Lee\n")
 
     assert (result.exit_code, result.stderr) == (0, "trace-recorder: 2 places in 1 run removed, 0 places left\n")
     assert load(runs / "one.json").metadata == {"by": MASK}

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import Done, Place
+from tests.agents import HTTPX, Done, Place
 from tests.provider import CHAT, CHAT_STREAM, Server, plain, serving, stream
 from tests.rerun.runs import said
 from trace_recorder import load
 
-ASKING = """
-    import httpx, os, sys
+ASKING = (
+    HTTPX
+    + """
     from trace_recorder import tool
 
     URL = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
@@ -29,6 +30,7 @@ ASKING = """
         answer = httpx.post(URL, json={"model": "m", "messages": [{"role": "user", "content": text}]})
         return answer.json()["choices"][0]["message"]["content"]
 """
+)
 """The first lines of each agent of these tests."""
 UNSEEN = {
     "urllib": """

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.cli.ending import ended_while_printing
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.processes import ROOT
 from tests.provider import serving
 from tests.rerun.runs import ask, client, said
@@ -114,7 +113,7 @@ def test_invalid_arguments_of_serve_are_refused(path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = [
-            CliRunner().invoke(app, ["serve", *map(str, arguments)])
+            invoke("serve", *arguments)
             for arguments in (
                 [path, "--port", port],
                 [path.parent / "nowhere.json"],

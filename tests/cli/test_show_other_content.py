@@ -9,18 +9,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.chat_calls import Answer, Wire, asked
 from tests.chat_calls import call as exchanged
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
 
 
 def shown(path: Path) -> list[str]:
     """Return the lines that `show` prints of a run."""
-    result = CliRunner().invoke(app, ["show", str(path)])
+    result = invoke("show", path)
     assert result.exit_code == 0, result.output
     return [line.strip() for line in result.output.splitlines()]
 

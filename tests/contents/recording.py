@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.contents.comparing import EXPORTS
 from tests.contents.script import SCRIPTS, Script, Talk
 from tests.contents.wire import DIALECTS, request_of
@@ -99,6 +98,6 @@ def export_all(runs: list[Path], directory: Path) -> None:
 
 
 def _export(runs: list[Path], arguments: tuple[str, ...], out: Path) -> None:
-    result = CliRunner().invoke(app, ["export", *map(str, runs), "-f", *arguments, "-o", str(out)])
+    result = invoke("export", *runs, "-f", *arguments, "-o", out)
     if result.exit_code:
         raise RuntimeError(f"{arguments} to {out}: {result.output}")

@@ -9,6 +9,7 @@ from types import FrameType
 import pytest
 
 from tests.processes import python
+from tests.searching import IS_SEARCH
 from trace_recorder.background_work import current_yield
 from trace_recorder.dialects.dialect import DIALECTS, JoinedStream, join_stream
 
@@ -67,7 +68,9 @@ def joined(kind: str, text: str) -> JoinedStream:
 
 @pytest.mark.parametrize("kind", EVENTS)
 def test_a_long_stream_is_joined(kind: str) -> None:
-    """No event of 100,000 is lost. A reader that joined each text to all texts before it would take hours."""
+    """No event of a long stream is lost. A search has 100,000 events, for which a reader that joined each text to all
+    texts before it would take hours.
+    """
     code = """
         import json, sys
         from trace_recorder.dialects.dialect import join_stream, dialect_of
@@ -81,7 +84,7 @@ def test_a_long_stream_is_joined(kind: str) -> None:
         response = dialect_of(api).read_response(joined.body)
         print(joined.events, json.dumps(joined.body).count("wort "))
     """
-    number = 100_000
+    number = 100_000 if IS_SEARCH else 20_000
 
     ended = python(code, kind, EVENTS[kind], number)
 

@@ -18,7 +18,10 @@ from trace_recorder.values.messages import Payload
 
 USAGE_ADVICE = 'stream_options={"include_usage": True}'
 PROGRAM = """
-import json, logging, sys, httpx
+import json, logging, sys
+
+sys.modules["httpx._main"] = None  # httpx's own command line takes half of the time that its import takes
+import httpx
 from trace_recorder import TrajectoryRecorder
 
 path, url, sent, times, *level = sys.argv[1:]

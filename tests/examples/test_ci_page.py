@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.examples.environment import environment
 from tests.processes import ROOT
 from tests.provider import Answer, Request, serving
@@ -91,7 +90,7 @@ def run(place: tuple[Path, dict[str, str]], commands: str, **variables: str) -> 
         words = shlex.split(line)
         if code == 0 and words[0] == "trace-recorder":
             with chdir(path):
-                done = CliRunner().invoke(app, words[1:], prog_name=words[0], env=surroundings | variables)
+                done = invoke(*words[1:], environment=surroundings | variables)
             code, printed = done.exit_code, printed + done.output
         elif code == 0:
             code = subprocess.run(["sh", "-c", line], cwd=path, env=surroundings | variables, check=False).returncode

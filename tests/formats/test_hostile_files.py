@@ -186,11 +186,11 @@ def test_a_deeply_nested_message_can_be_shown(tmp_path: Path, depth: int) -> Non
     code = """
         import contextlib
         import sys
-        from tests.cli.invoking import app
+        from trace_recorder.cli.app import app_for
         for path in sys.argv[1:]:
             for command in (["show"], ["show", "--turns"], ["stats"], ["validate"]):
                 with contextlib.suppress(SystemExit):
-                    app([*command, path], standalone_mode=False)
+                    app_for(command)([*command, path], standalone_mode=False)
     """
 
     assert "Traceback" not in python(code, path, journal).stderr

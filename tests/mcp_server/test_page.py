@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.invoking import invoke
 from tests.examples.environment import environment
 from tests.mcp_server.agents_page import PAGE, configuration, written_configuration
 from tests.mcp_server.connecting import connected_to
@@ -61,21 +61,20 @@ def test_the_skill_is_saved_as_the_page_says(tmp_path: Path) -> None:
     assert {*re.findall(r"`(\w+_\w+)`", SKILL)} >= TOOLS.keys()
 
 
-@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
-def test_every_command_of_the_skill_runs(tmp_path: Path) -> None:
+def test_every_command_of_the_skill_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command of the skill has an answer about runs."""
     for name in ("monday", "tuesday"):
         prompts = growing(3)
         prompts[-1][-1]["content"] = f"exit code 1 on {name}"
         record(tmp_path / "trajectories" / f"{name}.json", prompts)
-    surroundings = environment("", tmp_path) | {"COLUMNS": "200"}
+    monkeypatch.chdir(tmp_path)
     silent = []
     for command in COMMANDS:
         words = shlex.split(command)
         assert words[0] == "trace-recorder"
-        done = subprocess.run(words, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
+        done = invoke(*words[1:], environment={"COLUMNS": "200"})
         allowed = {0, 1} if words[1] in {"diff", "find", "grep"} else {0}
-        assert (done.returncode in allowed, done.stderr) == (True, ""), command
+        assert (done.exit_code in allowed, done.stderr) == (True, ""), command
         if not done.stdout:
             silent.append(command)
 

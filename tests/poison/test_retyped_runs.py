@@ -17,13 +17,14 @@ from tests.formats.made import call, run
 from tests.journals import folded, journal_of
 from tests.poison import retyped_runs
 from tests.poison.hostile_journals import journals
+from tests.searching import IS_SEARCH
 from trace_recorder import Trajectory, TrajectoryRecorder, load, validate
 from trace_recorder.figures.stats import Stats
 from trace_recorder.reading.document import from_document
 from trace_recorder.rerun.recorded import Recording
 
 Payload = Any
-CHANGES = 120
+CHANGES = 120 if IS_SEARCH else 60
 
 
 def assert_viewed(trajectory: Trajectory) -> None:

@@ -91,7 +91,7 @@ def test_an_edited_history_is_read_like_its_whole_request(tmp_path: Path, dialec
 def test_each_call_of_an_edited_history_costs_the_same(tmp_path: Path, pattern: histories.Pattern) -> None:
     """Each call costs the same to read, however long the repeated history is."""
     counted = []
-    for turns in (40, 80, 120):
+    for turns in (20, 40, 60):
         path = histories.record(tmp_path / f"{turns}.json", pattern, turns)
         counted.append(calls(lambda path=path: [len(call.input_messages) for call in load(path).llm_interactions]))  # type: ignore[misc]
 

@@ -56,8 +56,7 @@ def record(recorder: TrajectoryRecorder, number: int, messages: list[Payload], f
             recorder.record_agent_step(number, "thinking", [*messages, {"role": "user", "content": "again"}])
 
 
-@pytest.mark.parametrize("history", ["inline", "delta", "auto"])
-@given(TURNS)
+@given(st.sampled_from(["inline", "delta", "auto"]), TURNS)
 def test_changed_histories_are_read_back(
     history: History, turns: list[tuple[list[Payload], int, int, str, bool]]
 ) -> None:

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.agreement import agrees_when_saved
 from tests.chat_calls import CHAT, Wire, asked, call, said, streamed
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.journals import journal_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.figures.stats import Stats
@@ -293,7 +292,7 @@ def test_show_and_stats_have_the_tools(recorder: TrajectoryRecorder) -> None:
     call(recorder, asked("a"), said("b"))
     recorder.finalize()
 
-    told = CliRunner().invoke(app, ["show", str(recorder.trajectory_path)])
+    told = invoke("show", recorder.trajectory_path)
     figures = Stats()
     figures.add(load(recorder.trajectory_path))
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from tests.provider import Answer, serving
 from tests.seams.callers import LIBRARIES, Library
+from tests.searching import IS_SEARCH
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import LLMInteraction, TrajectoryRecorder
 from trace_recorder import load as load_run
 
 Payload = Any
 Post = Callable[[str, bytes], bytes]
-STEP = 1 if settings().max_examples > 100 else 23
+STEP = 1 if IS_SEARCH else 23
 EXCHANGES = load()[::STEP]
 PIECE_BYTES = 97
 

@@ -7,8 +7,8 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import settings
 
+from tests.searching import IS_SEARCH
 from tests.secrets.corpus import keys
 from trace_recorder.storage.redaction.first_look import KEPT, searched_parts
 from trace_recorder.storage.redaction.redactor import Redaction
@@ -30,7 +30,7 @@ def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) ->
     are searched together.
     """
     image = IMAGE[:size]
-    few = size > 9_000 and settings().max_examples <= 100
+    few = size > 9_000 and not IS_SEARCH
     missed = [
         key.service
         for key in (KINDS[BETWEEN.index(between) :: len(BETWEEN)] if few else KINDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.searching import IS_SEARCH
 from tests.secrets import published
 from tests.secrets.corpus import keys, masked
 from tests.secrets.everywhere import PLACES, missed, samples
@@ -17,8 +18,11 @@ from tests.secrets.harmless import alarms, texts
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_kind_of_secret_is_missed(place: str, tmp_path: Path) -> None:
-    """Each place has a secret of every kind, and no byte of the two files shows any of them."""
-    assert (missed(place, tmp_path), len(samples()) >= 250) == ([], True)
+    """Each place has a secret of every kind, or in CI of a third of the kinds. No byte of the two files shows any."""
+    step = 1 if IS_SEARCH else 3
+    kinds = samples()[[*PLACES].index(place) % step :: step]
+
+    assert (missed(place, tmp_path, kinds), len(samples()) >= 250) == ([], True)
 
 
 def test_fewer_than_one_in_200_of_many_draws_is_missed() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT
+from tests.searching import IS_SEARCH
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
 from tests.secrets.test_linear import steps
@@ -54,12 +55,11 @@ def told(data: bytes) -> str:
 
 @pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 120)])
 def test_a_secret_in_two_parts_is_masked_at_any_cut(secret: str) -> None:
-    """If a secret is cut into two parts of a stream at any position, no part shows it."""
+    """If a secret is cut into two parts of a stream at any position, no part shows it. CI tries each third one."""
+    cuts = range(1, len(secret), 1 if IS_SEARCH else 3)
     redaction = Redaction(default_redactor, {})
     whole = redaction.mask_plain(f"it is {secret} so")
-    texts = {
-        at: "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1])) for at in range(1, len(secret))
-    }
+    texts = {at: "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1])) for at in cuts}
 
     assert {at: text for at, text in texts.items() if text != whole} == {}
 

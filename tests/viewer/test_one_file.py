@@ -15,9 +15,8 @@ from pathlib import Path
 import httpx
 from hypothesis import example, given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.viewer.packed import unpacked
 from tests.viewer.recorded import TASK, gave, growing, record
 from trace_recorder import load
@@ -109,7 +108,7 @@ def test_a_repeated_tool_result_is_stored_once(tmp_path: Path) -> None:
 def test_the_command_writes_the_file(tmp_path: Path) -> None:
     """`view FILE -o` writes the page, and prints its path and size."""
     path = record(tmp_path / "run.json", growing(1))
-    done = CliRunner().invoke(app, ["view", str(path), "-o", str(tmp_path / "run.html")])
+    done = invoke("view", path, "-o", tmp_path / "run.html")
 
     assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / 'run.html'} (0.4 MB)\n")
     assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
@@ -123,14 +122,14 @@ def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
     for name, turns in (("a", 2), ("b", 3)):
         record(tmp_path / name / "run.json", growing(turns))
     places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]
-    done = CliRunner().invoke(app, ["view", *places, "-o", str(tmp_path / "both.html")])
+    done = invoke("view", *places, "-o", tmp_path / "both.html")
 
     [data] = [json.loads(text) for _, _, text in _Page((tmp_path / "both.html").read_text()).found if text[:1] == "{"]
     assert done.exit_code == 0
     assert (data["kind"], data["a"]["id"], data["b"]["id"]) == ("comparison", "1: run.json", "2: run.json")
     assert unpacked(data["sections"])["compare"]["parts_at"] is not None
     assert len(unpacked(data["b"]["sections"])["interactions"]) == 3
-    assert CliRunner().invoke(app, ["view", *places]).exit_code == 2
+    assert invoke("view", *places).exit_code == 2
 
 
 def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -143,9 +142,9 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
         (path, tmp_path / "none" / "run.html"),
     ]
     for place, output in calls:
-        done = CliRunner().invoke(app, ["view", str(place), "-o", str(output)])
+        done = invoke("view", place, "-o", output)
         assert (done.exit_code, done.output.count("\n")) == (1, 1)
-    assert CliRunner().invoke(app, ["view", str(tmp_path / "none")]).exit_code == 1
+    assert invoke("view", tmp_path / "none").exit_code == 1
 
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
@@ -176,7 +175,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        done = CliRunner().invoke(app, ["view", str(tmp_path), "--port", port, "--no-browser"])
+        done = invoke("view", tmp_path, "--port", port, "--no-browser")
 
     assert done.exit_code == 1
     assert f"port {port} cannot be used" in done.output

@@ -11,8 +11,8 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import settings
 
+from tests.searching import IS_SEARCH
 from tests.wire.corpus import DIRECTORY, load
 from tests.wire.differences import DIFFERENCES
 from tests.wire.judgement import COLUMNS
@@ -22,7 +22,7 @@ from tests.wire.table import judge_all, raw_reasons
 
 EXCHANGES = load()
 STREAMS = tuple(exchange for exchange in EXCHANGES if exchange.stream)
-EVERY = 1 if settings().max_examples > 100 else 2
+EVERY = 1 if IS_SEARCH else 2
 """Sync clients get every second stream that is cut in pieces, and async clients the other streams.
 
 In a search, both get all streams.

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.data.written import Writing, asked, said
 from tests.formats.made import assistant, call, run, use
 from trace_recorder import Trajectory, load
@@ -192,10 +191,10 @@ def test_export_omits_faulty_answers_unless_asked(tmp_path: Path) -> None:
     assert load(writing.path).llm_interactions[0].response is not None
     export = ["export", str(writing.path), "-f", "openai", "-o"]
 
-    told = CliRunner().invoke(app, [*export, str(tmp_path / "a.jsonl")])
+    told = invoke(*export, tmp_path / "a.jsonl")
     assert (told.exit_code, f"left out: 1 x {CUT_OFF}" in told.output) == (0, True)
     assert (tmp_path / "a.jsonl").read_text() == ""
-    told = CliRunner().invoke(app, [*export, str(tmp_path / "b.jsonl"), "--include-incomplete"])
+    told = invoke(*export, tmp_path / "b.jsonl", "--include-incomplete")
     assert json.loads((tmp_path / "b.jsonl").read_text())["messages"][-1]["content"] == "half an ans"
-    refused = CliRunner().invoke(app, [*export[:3], "atif", "-o", str(tmp_path), "--include-incomplete"])
+    refused = invoke(*export[:3], "atif", "-o", tmp_path, "--include-incomplete")
     assert refused.exit_code == 1

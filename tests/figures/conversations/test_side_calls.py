@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from tests.cli.invoking import app
+from tests.cli.invoking import invoke
 from tests.formats import made
 from tests.formats.made import assistant, call, gave, system, use
 from trace_recorder.figures.conversations.side_calls import side_calls_of
@@ -119,7 +118,7 @@ def test_show_and_stats_report_side_calls(tmp_path: Path) -> None:
     """`show` and `stats` report side calls."""
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run(*SESSION).to_document()))
-    shown, counted = (CliRunner().invoke(app, [command, str(path)]).stdout for command in ("show", "stats"))
+    shown, counted = (invoke(command, path).stdout for command in ("show", "stats"))
     titles = [line for line in shown.splitlines() if line.startswith("llm_")]
     assert ["side call" in line for line in titles] == [True, True, False, False]
     assert "4 LLM calls, 2 side calls" in counted
