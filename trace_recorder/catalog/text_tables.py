@@ -1,7 +1,7 @@
 """Stores the texts of runs in tables of SQLite, and finds the runs that have a text.
 
 Each distinct text is stored and indexed once, however many runs have the text. Texts are numbered. A block has the new
-texts of a run, compressed together. `digests` finds a text that is stored already, and `uses` has the runs of each text.
+texts of one run, compressed. `digests` finds a text that is stored already, and `uses` has the runs of each text.
 
 The tokens of the texts are in several FTS5 tables, each for a limited length of texts. FTS5 removes the tokens of a
 text from the file only if it writes the whole table again. So a deletion costs the tables that have the deleted texts,
@@ -203,8 +203,9 @@ class TextTables:
 
     def _add_characters(self, table: int, characters: int) -> int:
         """Add to the length of the texts of a table. Return their whole length."""
-        sql = "UPDATE word_tables SET characters = characters + ? WHERE id = ? RETURNING characters"
-        return int(self._connection.execute(sql, (characters, table)).fetchone()[0])
+        execute = self._connection.execute
+        execute("UPDATE word_tables SET characters = characters + ? WHERE id = ?", (characters, table))
+        return int(execute("SELECT characters FROM word_tables WHERE id = ?", (table,)).fetchone()[0])
 
     def _merge(self, table: int) -> None:
         """Write a table of words as one segment, without the tokens of deleted texts."""

@@ -195,7 +195,7 @@ class FactTables:
 
     def _delete_unused(self, names: Iterable[int], texts: Iterable[int]) -> None:
         self.connection.executemany(
-            "DELETE FROM names WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM facts WHERE name = ?1)",
+            "DELETE FROM names WHERE id = ? AND NOT EXISTS (SELECT 1 FROM facts WHERE name = names.id)",
             ((name,) for name in names),
         )
         self.texts.delete_unused(texts)
