@@ -29,7 +29,7 @@ from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of,
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
-from trace_recorder.figures.cost import costs_of_calls, may_have_price
+from trace_recorder.figures.cost import cost_of, costs_of_calls, may_have_price
 from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
@@ -103,7 +103,8 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     run = next(runs)
     if not is_own_run(task.path):
         return NotKept.FOREIGN
-    costs = costs_of_calls(run.llm_interactions)
+    costs_of_each = [*map(cost_of, run.llm_interactions)]
+    costs = costs_of_calls(run.llm_interactions, costs_of_each)
     values, row = values_of(run, costs=costs), row_of_run(run, task.path, costs=costs)
     if run.status in {"running", "unknown"}:
         return NotKept.RUNNING
@@ -112,7 +113,7 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     if not values.is_exact or not _document_agrees(task.path, run):
         return NotKept.UNCLEAR
     stats = Stats()
-    stats.add(run)
+    stats.add(run, costs_of_each)
     stats.to_json()  # if this raises, the run counts as unreadable
     summary = summary_of(task.path, "")
     shown_costs: Json | None = None
