@@ -17,8 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.many_runs import change
-from benchmarks.varied_runs import make
+from benchmarks.varied_runs import make, path_of, record
 from trace_recorder.catalog.index_file import INDEX_NAME
 
 _UPDATE = """
@@ -45,6 +44,14 @@ def cpu_of_json(directory: Path) -> float:
 def bytes_of(directory: Path, pattern: str) -> int:
     """Return how many bytes files have together."""
     return sum(path.stat().st_size for path in directory.rglob(pattern))
+
+
+def change(directory: Path, runs: int) -> None:
+    """Record a run in the middle again, with other texts."""
+    path = path_of(directory, runs // 2)
+    for file in (path, path.with_suffix(".jsonl")):
+        file.unlink()
+    record(path, runs)
 
 
 def update(name: str, directory: Path, unit: float) -> None:
@@ -74,7 +81,7 @@ def main() -> None:
     print("| | CPU | of json.loads | bytes written | peak memory | index | of journals | runs |")
     print("|---|---|---|---|---|---|---|---|")
     update("from nothing", directory, unit)
-    change(directory, 1)
+    change(directory, options.runs)
     time.sleep(0.5)
     update("one changed run", directory, unit)
     update("nothing changed", directory, unit)

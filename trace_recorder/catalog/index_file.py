@@ -37,7 +37,7 @@ _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _PAGE_BYTES = 16384
 """Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
-_FREE_SHARE = 0.1
+_FREE_SHARE = 0.05
 """If a larger share of the file is free, the file is made smaller."""
 _VACUUM_PAGES = 1000
 _WAIT_SECONDS = 0.05
@@ -80,7 +80,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
             connection.execute("BEGIN")
             about = _about(connection)  # this takes SQLite's shared lock, so nothing is written from here on
             if about.get("time") == str(path.stat().st_mtime_ns):
-                if _is_expected(about, path, directory):
+                if _has_all(about, _expected(path, directory)):
                     return connection
                 connection.close()
                 return None
@@ -103,7 +103,7 @@ class IndexWriter:
 
     def __init__(self, path: Path, directory: Path) -> None:
         self.path = path
-        self._directory = directory
+        self._expected = _expected(path, directory)
         self.is_new = not self._is_intact() or not self._has_expected_facts()
         if self.is_new:
             self._refuse_other_file()
@@ -121,7 +121,7 @@ class IndexWriter:
     def commit(self) -> None:
         """End the transaction, set the modification time of the file, and begin the next transaction."""
         stamp = int(time.time()) // 2 * 2 * _SECOND
-        values = {**_expected(self.path, self._directory), "time": str(stamp), "host": socket.gethostname()}
+        values = {**self._expected, "time": str(stamp), "host": socket.gethostname()}
         self._connection.executemany("REPLACE INTO about VALUES (?, ?)", values.items())
         self._connection.execute("COMMIT")
         os.utime(self.path, ns=(stamp, stamp))
@@ -136,7 +136,8 @@ class IndexWriter:
         for _ in self.tables.texts.forget_deleted():
             self.commit()
         while self._pragma("freelist_count") > self._pragma("page_count") * _FREE_SHARE:
-            self._connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+            for _ in range(_VACUUM_PAGES):
+                self._connection.execute("PRAGMA incremental_vacuum(1)")  # `execute` takes one step, which is one page
             self.commit()
 
     def _pragma(self, name: str) -> int:
@@ -164,7 +165,7 @@ class IndexWriter:
             uri = f"file:{quote(os.fsencode(self.path.absolute()))}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as connection:
                 about = _about(connection)
-            return about.get("time") == str(stamp) and _is_expected(about, self.path, self._directory)
+            return about.get("time") == str(stamp) and _has_all(about, self._expected)
         return False
 
     def _refuse_other_file(self) -> None:
@@ -222,8 +223,8 @@ def _about(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, value FROM about"))
 
 
-def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
-    return all(values.get(name) == value for name, value in _expected(path, directory).items())
+def _has_all(values: dict[str, str], expected: dict[str, str]) -> bool:
+    return expected.items() <= values.items()
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:

@@ -78,22 +78,13 @@ class TextTables:
 
     def delete_unused(self, numbers: Iterable[int]) -> None:
         """Delete the texts with these numbers that no run has any more. `forget_deleted` overwrites their tokens."""
-        execute = self._connection.execute
-        block = None
-        for number in sorted(numbers):
-            if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is not None:
-                continue
-            if block is None or number >= block.first + len(block.texts):
-                self._put_changed(block)
-                block = self._block_of(number)
-            text = block.texts[number - block.first]
-            words = f"words_{block.word_table}"
-            execute(f"INSERT INTO {words} ({words}, rowid, text) VALUES ('delete', ?, ?)", (number, text))  # noqa: S608 - a name of ours
-            execute("DELETE FROM digests WHERE digest = ? AND text = ?", (digest_of(text), number))
-            execute("UPDATE word_tables SET has_deleted = 1 WHERE id = ?", (block.word_table,))
-            self._add_characters(block.word_table, -len(text))
-            block.texts[number - block.first] = ""
-        self._put_changed(block)
+        sql = "SELECT 1 FROM uses WHERE text = ? LIMIT 1"
+        unused = [text for text in sorted(numbers) if self._connection.execute(sql, (text,)).fetchone() is None]
+        while unused:
+            block = self._block_of(unused[0])
+            of_block = [number for number in unused if number < block.first + len(block.texts)]
+            self._delete(block, of_block)
+            unused = unused[len(of_block) :]
 
     def has_deleted(self) -> bool:
         """Return whether the file has tokens of deleted texts."""
@@ -224,16 +215,25 @@ class TextTables:
         for first, table, data in self._connection.execute("SELECT first, word_table, data FROM blocks"):
             yield _Block(first, table, _decode(data))
 
-    def _put_changed(self, block: _Block | None) -> None:
-        """Write a block from which texts were deleted. A block without texts is deleted."""
-        if block is None:
-            return
+    def _delete(self, block: _Block, numbers: Sequence[int]) -> None:
+        """Delete texts of a block. A block without texts is deleted."""
+        texts = [block.texts[number - block.first] for number in numbers]
+        words = f"words_{block.word_table}"
+        executemany, execute = self._connection.executemany, self._connection.execute
+        executemany(
+            f"INSERT INTO {words} ({words}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608 - a name of ours
+            zip(numbers, texts, strict=True),
+        )
+        digests = map(digest_of, texts)
+        executemany("DELETE FROM digests WHERE digest = ? AND text = ?", zip(digests, numbers, strict=True))
+        execute("UPDATE word_tables SET has_deleted = 1 WHERE id = ?", (block.word_table,))
+        self._add_characters(block.word_table, -sum(map(len, texts)))
+        for number in numbers:
+            block.texts[number - block.first] = ""
         if any(block.texts):
-            self._connection.execute(
-                "UPDATE blocks SET data = ? WHERE first = ?", (_encode(block.texts, self._level), block.first)
-            )
+            execute("UPDATE blocks SET data = ? WHERE first = ?", (_encode(block.texts, self._level), block.first))
         else:
-            self._connection.execute("DELETE FROM blocks WHERE first = ?", (block.first,))
+            execute("DELETE FROM blocks WHERE first = ?", (block.first,))
 
 
 def digest_of(text: str) -> int:
