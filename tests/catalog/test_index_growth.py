@@ -14,7 +14,7 @@ import pytest
 from tests.catalog.many_runs import QUERY_FIELDS, make_runs, random_query, record_run, settle
 from tests.cli.invoking import recorded
 from trace_recorder import open_index
-from trace_recorder.catalog import text_tables
+from trace_recorder.catalog import index_file, text_tables
 from trace_recorder.catalog.index import RunIndex
 from trace_recorder.catalog.index_file import IndexWriter, reading
 from trace_recorder.catalog.planning import known_runs
@@ -44,7 +44,7 @@ def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path, small_table
     """After runs were added, changed, moved and deleted, an index has the rows, texts and answers of a new index."""
     runs, chosen = make_runs(tmp_path / "runs", 9), random.Random(4)
     index = open_index(runs)
-    for step in range(6):
+    for step in range(4):
         paths = sorted(path for path in runs.rglob("run*.json") if path.is_file())
         changed, moved, deleted = chosen.sample(paths, 3)
         for path in (changed, deleted):
@@ -61,7 +61,7 @@ def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path, small_table
         new.update()
         assert state_of(index) == state_of(new)
         assert sorted(index.contents()) == sorted(new.contents())
-        for number in range(40):
+        for number in range(30):
             query = random_query(chosen, field=QUERY_FIELDS[(number + step) % len(QUERY_FIELDS)])
             assert [*index.find(query)] == [*new.find(query)], query
         assert [*new.find("alpha")] != []
@@ -176,6 +176,7 @@ def test_each_transaction_of_a_removal_is_small(
         commit(writer)
         changes[-1].append(changed_pages(writer.path, before))
 
+    monkeypatch.setattr(index_file, "VACUUM_PAGES", 5)
     sizes = []
     for number, original in enumerate(indexes):
         index = copied(original, tmp_path / str(number))

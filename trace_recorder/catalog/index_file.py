@@ -39,7 +39,8 @@ _PAGE_BYTES = 16384
 """Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
 _FREE_SHARE = 0.05
 """If a larger share of the file is free, the file is made smaller."""
-_VACUUM_PAGES = 1000
+VACUUM_PAGES = 1000
+"""So many pages are given back in one transaction."""
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
 
@@ -136,7 +137,7 @@ class IndexWriter:
         for _ in self.tables.texts.forget_deleted():
             self.commit()
         while self._pragma("freelist_count") > self._pragma("page_count") * _FREE_SHARE:
-            for _ in range(_VACUUM_PAGES):
+            for _ in range(VACUUM_PAGES):
                 self._connection.execute("PRAGMA incremental_vacuum(1)")  # `execute` takes one step, which is one page
             self.commit()
 
