@@ -247,7 +247,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[SearchPlace]) -> Condition:
     """Return the condition that the run has a text in one of `places` for which `is_wanted` returns True."""
-    return _with_text(TextSearch(None, is_wanted, places))
+    return _with_text(TextSearch(is_wanted=is_wanted, places=places))
 
 
 def _with_text(search: TextSearch) -> Condition:
@@ -273,7 +273,7 @@ def _words(term: Term) -> Condition:
 
 def _substring(term: Term) -> Condition:
     part = _text(term)
-    return _with_text(TextSearch(is_wanted=lambda text: part in text))
+    return _with_text(TextSearch(part=part, is_wanted=lambda text: part in text))
 
 
 def _status(term: Term) -> Condition:

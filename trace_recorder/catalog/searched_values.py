@@ -28,10 +28,12 @@ class TextInRun(NamedTuple):
 class TextSearch(NamedTuple):
     """A search for the runs that have a text with certain words, or a text for which a function returns True.
 
-    `phrase` are the words, as FTS5 reads them. If it is None, `is_wanted` is called for the texts in `places`.
+    `phrase` are the words, as FTS5 reads them. If it is None, `is_wanted` is called for the texts in `places`. It
+    returns True only for texts that contain `part`, so the other texts need not be taken apart.
     """
 
     phrase: str | None = None
+    part: str = ""
     is_wanted: Callable[[str], bool] = bool
     places: Collection[SearchPlace] = PLACES
 

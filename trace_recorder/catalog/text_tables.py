@@ -107,7 +107,7 @@ class TextTables:
             return self._runs_with_phrase(search.phrase)
         runs: set[int] = set()
         places = {PLACES.index(place) for place in search.places}
-        for block in self._blocks():
+        for block in self._blocks(search.part):
             for number, text in enumerate(block.texts, block.first):
                 if text and search.is_wanted(text):
                     rows = self._connection.execute("SELECT run, place FROM uses WHERE text = ?", (number,))
@@ -209,11 +209,15 @@ class TextTables:
             "SELECT first, word_table, data FROM blocks WHERE first <= ? ORDER BY first DESC LIMIT 1", (number,)
         ).fetchone()
         first, table, data = row
-        return _Block(first, table, _decode(data))
+        return _Block(first, table, _split(zlib.decompress(data)))
 
-    def _blocks(self) -> Iterator[_Block]:
+    def _blocks(self, part: str = "") -> Iterator[_Block]:
+        """Yield the blocks that contain `part`. It may go from one text of a block into the next."""
+        encoded = part.encode()
         for first, table, data in self._connection.execute("SELECT first, word_table, data FROM blocks"):
-            yield _Block(first, table, _decode(data))
+            plain = zlib.decompress(data)
+            if encoded in plain:
+                yield _Block(first, table, _split(plain))
 
     def _delete(self, block: _Block, numbers: Sequence[int]) -> None:
         """Delete texts of a block. A block without texts is deleted."""
@@ -246,6 +250,7 @@ def _encode(texts: Sequence[str], level: int) -> bytes:
     return zlib.compress(f"{json.dumps([*map(len, texts)])}\n{''.join(texts)}".encode(), level)
 
 
-def _decode(data: bytes) -> list[str]:
-    lengths, _, texts = zlib.decompress(data).decode().partition("\n")
+def _split(data: bytes) -> list[str]:
+    """Return the texts of a block, from its decompressed bytes."""
+    lengths, _, texts = data.decode().partition("\n")
     return [texts[start:end] for start, end in pairwise(accumulate(json.loads(lengths), initial=0))]
