@@ -29,9 +29,10 @@ PAGE_BYTES = 16384
 
 @pytest.fixture
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make tables of words and blocks so small that a few runs need several."""
+    """Make tables of words and blocks so small that a few runs need several, and give free pages back soon."""
     monkeypatch.setattr(text_tables, "WORD_TABLE_CHARACTERS", TABLE_CHARACTERS)
     monkeypatch.setattr(text_tables, "BLOCK_CHARACTERS", 60)
+    monkeypatch.setattr(index_file, "MIN_FREE_PAGES", 4)
 
 
 def state_of(index: RunIndex) -> dict[bytes, list[str | None]]:
@@ -195,7 +196,9 @@ def test_each_transaction_of_a_removal_is_small(
     assert sizes[1] < 0.8
 
 
-def test_an_index_without_runs_has_no_tables_of_words(indexes: list[RunIndex], tmp_path: Path) -> None:
+def test_an_index_without_runs_has_no_tables_of_words(
+    indexes: list[RunIndex], tmp_path: Path, small_tables: None
+) -> None:
     """The tables of words go with their last text, and almost all space comes back."""
     index = copied(indexes[1], tmp_path / "copy")
     for path in index.directory.glob("run*"):

@@ -38,7 +38,11 @@ _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _PAGE_BYTES = 16384
 """Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
 _FREE_SHARE = 0.05
-"""If a larger share of the file is free, the file is made smaller."""
+MIN_FREE_PAGES = 256
+"""If more pages than this, and a larger share of the file, are free, the file is made smaller.
+
+A table of words that is written again needs fewer pages, so these stay for the next one.
+"""
 VACUUM_PAGES = 1000
 """So many pages are given back in one transaction."""
 _WAIT_SECONDS = 0.05
@@ -136,7 +140,7 @@ class IndexWriter:
         self.commit()
         for _ in self.tables.texts.forget_deleted():
             self.commit()
-        while self._pragma("freelist_count") > self._pragma("page_count") * _FREE_SHARE:
+        while self._pragma("freelist_count") > max(MIN_FREE_PAGES, self._pragma("page_count") * _FREE_SHARE):
             for _ in range(VACUUM_PAGES):
                 self._connection.execute("PRAGMA incremental_vacuum(1)")  # `execute` takes one step, which is one page
             self.commit()

@@ -28,7 +28,7 @@ CREATE TABLE blocks (first INTEGER PRIMARY KEY, texts INTEGER NOT NULL, word_tab
 CREATE TABLE digests (digest INTEGER PRIMARY KEY, text INTEGER NOT NULL);
 CREATE TABLE uses (text INTEGER, run INTEGER, place INTEGER, PRIMARY KEY (text, run)) WITHOUT ROWID;
 """
-WORD_TABLE_CHARACTERS = 8_000_000
+WORD_TABLE_CHARACTERS = 4_000_000
 """A table of words that has texts with this many characters gets no more texts."""
 BLOCK_CHARACTERS = 256_000
 """A block gets no more texts if its texts have this many characters."""
