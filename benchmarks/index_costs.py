@@ -3,7 +3,7 @@
 `varied_runs.py` makes the missing runs. Their journals are read with `json.loads`, line by line, and the CPU time of
 that is the unit of the others. Then an index is made from nothing, and updated after one run changed, after a tenth of
 the runs was deleted, and without changes. Each update is a process of its own. `bytes written` is what it passed to
-`write`, so the journal of SQLite counts too. The deleted runs are made again at the end.
+`write`, so the journal of SQLite counts too. It needs Linux. The deleted runs are made again at the end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from benchmarks.varied_runs import make, path_of, record
 from trace_recorder.catalog.index_file import INDEX_NAME
 
 _UPDATE = """
-import resource, sys, time
+import sys, time
 from trace_recorder import open_index
 began = time.process_time()
 update = open_index(sys.argv[1]).update()
 cpu = time.process_time() - began
-written = int(dict(line.split(": ") for line in open("/proc/self/io").read().splitlines())["wchar"])
-print(cpu, written, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, update.runs)
+lines = [*open("/proc/self/io"), *open("/proc/self/status")]
+values = dict(line.split(":", 1) for line in lines)
+print(cpu, values["wchar"].strip(), int(values["VmHWM"].split()[0]) / 1024, update.runs)
 """
 DELETED_SHARE = 0.1
 
@@ -51,7 +52,7 @@ def change(directory: Path, runs: int) -> None:
     path = path_of(directory, runs // 2)
     for file in (path, path.with_suffix(".jsonl")):
         file.unlink()
-    record(path, runs)
+    record(path, runs + time.time_ns() % 1_000_000)
 
 
 def update(name: str, directory: Path, unit: float) -> None:

@@ -38,7 +38,7 @@ _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _PAGE_BYTES = 16384
 """Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
 _FREE_SHARE = 0.05
-MIN_FREE_PAGES = 256
+MIN_FREE_PAGES = 128
 """If more pages than this, and a larger share of the file, are free, the file is made smaller.
 
 A table of words that is written again needs fewer pages, so these stay for the next one.
