@@ -117,9 +117,9 @@ def test_groups_are_the_same_in_python_and_in_the_viewer(directory: Path, by: li
     expected = compare(load_all(directory, strict=False), by=by).to_json()
     viewers = [RunList(directory), RunList(directory, index=index)]
     answers = [viewer.groups(ListRequest(), by) for viewer in viewers]
-    for viewer in viewers:
-        while answers[-1]["unread"]:
-            answers[-1] = viewer.groups(ListRequest(), by)
+    for number, viewer in enumerate(viewers):
+        while answers[number]["unread"]:
+            answers[number] = viewer.groups(ListRequest(), by)
 
     assert unreadable == {1}
     assert commands == [expected, expected]

@@ -37,9 +37,16 @@ def stored(tmp_path: Path) -> Path:
 
 
 def files_with_text(directory: Path) -> list[str]:
-    """Return the files that have the text, byte for byte."""
+    """Return the files that have the text, byte for byte, or in a compressed text of an index."""
     files = [path for path in sorted(directory.rglob("*")) if path.is_file()]
-    return [str(path.relative_to(directory)) for path in files if TEXT.encode() in path.read_bytes()]
+    contents = {
+        index.path: "\n".join(index.contents()).encode() for index in map(open_index, {path.parent for path in files})
+    }
+    return [
+        str(path.relative_to(directory))
+        for path in files
+        if TEXT.encode() in path.read_bytes() + contents.get(path, b"")
+    ]
 
 
 def faults_after(directory: Path, old: object, new: object) -> Iterator[str]:

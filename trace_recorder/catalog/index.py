@@ -29,7 +29,7 @@ from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of,
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
-from trace_recorder.figures.cost import costs_of_calls, may_have_price
+from trace_recorder.figures.cost import cost_of, costs_of_calls, may_have_price
 from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
@@ -78,20 +78,15 @@ class KeptRun:
     is_of_host: bool
 
 
-def keep(tables: FactTables, kept: KeptRun, run: int | None) -> bool:
-    """Put a run into an index.
-
-    `run` is the id of the entry to replace, or None for a new run. Return whether a text was deleted.
-    """
-    deleted = False
+def keep(tables: FactTables, kept: KeptRun, run: int | None) -> None:
+    """Put a run into an index. `run` is the id of the entry to replace, or None for a new run."""
     if run is None:
         run = tables.add(kept.values)
     else:
-        deleted = tables.change(run, kept.values)
+        tables.change(run, kept.values)
     values = run, kept.name, *kept.state, kept.is_of_host
     tables.connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-    tables.connection.execute("REPLACE INTO kept VALUES (?, ?, ?, ?, ?, ?)", (run, *kept.kept))
-    return deleted
+    tables.keep(run, kept.kept)
 
 
 def kept_run(task: IndexTask) -> KeptRun | NotKept:
@@ -108,7 +103,9 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     run = next(runs)
     if not is_own_run(task.path):
         return NotKept.FOREIGN
-    values, row = values_of(run), row_of_run(run, task.path)
+    costs_of_each = [*map(cost_of, run.llm_interactions)]
+    costs = costs_of_calls(run.llm_interactions, costs_of_each)
+    values, row = values_of(run, costs=costs), row_of_run(run, task.path, costs=costs)
     if run.status in {"running", "unknown"}:
         return NotKept.RUNNING
     if task.state.changed > began - _TICK_NS:
@@ -116,13 +113,13 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     if not values.is_exact or not _document_agrees(task.path, run):
         return NotKept.UNCLEAR
     stats = Stats()
-    stats.add(run)
+    stats.add(run, costs_of_each)
     stats.to_json()  # if this raises, the run counts as unreadable
     summary = summary_of(task.path, "")
-    costs: Json | None = None
+    shown_costs: Json | None = None
     if may_have_price(summary["status"], summary["llm_calls"]):
-        costs = costs_json(costs_of_calls(run.llm_interactions))
-    others = map(json.dumps, ((summary, costs), counted_of(run, values)))
+        shown_costs = costs_json(costs)
+    others = map(json.dumps, ((summary, shown_costs), counted_of(run, values)))
     kept = json.dumps(asdict(row)), stats.to_text(), *others, measures_of(run, stats).to_text()
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 
@@ -198,13 +195,12 @@ class RunIndex:
                 path = os.path.join(self.directory, os.fsdecode(known.name))  # noqa: PTH118 - a Path for each run is slow
                 if os.path.lexists(path) and real_journal(path, real_directory) not in journals:
                     continue
-                writer.has_deleted_words |= writer.tables.remove(known.run)
+                writer.tables.remove(known.run)
                 removed += 1
                 if removed % _TRANSACTION_RUNS == 0:
                     writer.commit()
-            if removed or writer.has_deleted_words or writer.is_new:
-                writer.forget_deleted_words()
-                writer.commit()
+            if removed or writer.tables.texts.has_deleted() or writer.is_new:
+                writer.finish()
 
     def find(self, query: str) -> Iterator[Path]:
         """Yield the files of the runs that match a query, in the order of `load_all`.
@@ -214,6 +210,12 @@ class RunIndex:
         """
         terms = parse_query(query)
         return self._find(terms)
+
+    def contents(self) -> Iterator[str]:
+        """Yield all texts in the index that its file has compressed. An index that readers ignore has no texts."""
+        with index_file.reading(self.path, self.directory) as tables:
+            if tables is not None:
+                yield from tables.contents()
 
     def _find(self, terms: Sequence[Term]) -> Iterator[Path]:
         matches = Matcher(terms)
@@ -264,11 +266,13 @@ class _Updating:
                 self._update.not_kept[kept] += 1
             else:
                 self._keep(kept)
-        for path in self._known.keys() - self._seen:  # their files are gone, or the index cannot have the runs any more
-            self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path].run)
+        gone = self._known.keys() - self._seen  # their files are gone, or the index cannot have the runs any more
+        for run in sorted(self._known[name].run for name in gone):  # neighbours have their texts in the same pages
+            self._writer.tables.remove(run)
             self._update.removed += 1
-        self._writer.forget_deleted_words()
-        self._writer.commit()
+            if self._update.removed % self._transaction_runs == 0:
+                self._writer.commit()
+        self._writer.finish()
         self._update.runs = len(self._seen)
         return self._update
 
@@ -287,7 +291,7 @@ class _Updating:
         run = None
         if known is not None:
             run = known.run
-        self._writer.has_deleted_words |= keep(self._writer.tables, kept, run)
+        keep(self._writer.tables, kept, run)
         self._runs += 1
         self._characters += sum(len(text.text) for text in kept.values.texts)
         if self._characters > _TRANSACTION_CHARACTERS or self._runs >= self._transaction_runs:

@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
+from zlib import crc32
 
+from trace_recorder.catalog.kept_parts import DICTIONARY
 from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock
@@ -28,11 +30,21 @@ from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 6
+_FORM = 7
 """The version of the tables, and of the values in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+_PAGE_BYTES = 16384
+"""Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
+_FREE_SHARE = 0.05
+MIN_FREE_PAGES = 128
+"""If more pages than this, and a larger share of the file, are free, the file is made smaller.
+
+A table of words that is written again needs fewer pages, so these stay for the next one.
+"""
+VACUUM_PAGES = 1000
+"""So many pages are given back in one transaction."""
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
 
@@ -73,7 +85,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
             connection.execute("BEGIN")
             about = _about(connection)  # this takes SQLite's shared lock, so nothing is written from here on
             if about.get("time") == str(path.stat().st_mtime_ns):
-                if _is_expected(about, path, directory):
+                if _has_all(about, _expected(path, directory)):
                     return connection
                 connection.close()
                 return None
@@ -92,48 +104,49 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """Writes an index. The function `writing` yields the writer, and lets only one process write.
-
-    `has_deleted_words` is True while the file has tokens of deleted texts. The file has this value too, for the next
-    indexer.
-    """
+    """Writes an index. The function `writing` yields the writer, and lets only one process write."""
 
     def __init__(self, path: Path, directory: Path) -> None:
-        self._path = path
-        self._directory = directory
+        self.path = path
+        self._expected = _expected(path, directory)
         self.is_new = not self._is_intact() or not self._has_expected_facts()
         if self.is_new:
             self._refuse_other_file()
         self._journal().unlink(missing_ok=True)  # of an interrupted transaction
         if self.is_new:  # the file is emptied in place, so that readers that have opened it notice this
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-            self._path.chmod(0o600)
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            self.path.chmod(0o600)
         self._connection = self._connected()
         self.tables = FactTables(self._connection)
         if self.is_new:
             self._connection.execute(f"PRAGMA application_id={int.from_bytes(_OURS)}")
             self.tables.create()
-        self.has_deleted_words = _about(self._connection).get("has_deleted_words") == "1"
         self._connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         """End the transaction, set the modification time of the file, and begin the next transaction."""
         stamp = int(time.time()) // 2 * 2 * _SECOND
-        values = {**_expected(self._path, self._directory), "time": str(stamp), "host": socket.gethostname()}
-        values["has_deleted_words"] = str(int(self.has_deleted_words))
+        values = {**self._expected, "time": str(stamp), "host": socket.gethostname()}
         self._connection.executemany("REPLACE INTO about VALUES (?, ?)", values.items())
         self._connection.execute("COMMIT")
-        os.utime(self._path, ns=(stamp, stamp))
+        os.utime(self.path, ns=(stamp, stamp))
         self._connection.execute("BEGIN IMMEDIATE")
 
-    def forget_deleted_words(self) -> None:
-        """Write all tokens again without the tokens of deleted texts.
+    def finish(self) -> None:
+        """Commit, overwrite the tokens of deleted texts, and give free space back to the file system.
 
-        FTS5 alone would keep these tokens in the file for some time.
+        Each transaction rewrites one table of words, or moves a limited number of pages.
         """
-        if self.has_deleted_words:
-            self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-            self.has_deleted_words = False
+        self.commit()
+        for _ in self.tables.texts.forget_deleted():
+            self.commit()
+        while self._pragma("freelist_count") > max(MIN_FREE_PAGES, self._pragma("page_count") * _FREE_SHARE):
+            for _ in range(VACUUM_PAGES):
+                self._connection.execute("PRAGMA incremental_vacuum(1)")  # `execute` takes one step, which is one page
+            self.commit()
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
 
     def close(self) -> None:
         """Close the index. Changes since the last commit are lost."""
@@ -146,18 +159,18 @@ class IndexWriter:
         deleted.
         """
         try:
-            state = self._path.stat()
+            state = self.path.stat()
         except OSError:
             return False
         return state.st_size > 0 and state.st_mtime_ns % (2 * _SECOND) == 0
 
     def _has_expected_facts(self) -> bool:
-        stamp = self._path.stat().st_mtime_ns
+        stamp = self.path.stat().st_mtime_ns
         with suppress(sqlite3.Error):
-            uri = f"file:{quote(os.fsencode(self._path.absolute()))}?mode=ro&immutable=1"
+            uri = f"file:{quote(os.fsencode(self.path.absolute()))}?mode=ro&immutable=1"
             with closing(sqlite3.connect(uri, uri=True)) as connection:
                 about = _about(connection)
-            return about.get("time") == str(stamp) and _is_expected(about, self._path, self._directory)
+            return about.get("time") == str(stamp) and _has_all(about, self._expected)
         return False
 
     def _refuse_other_file(self) -> None:
@@ -165,20 +178,21 @@ class IndexWriter:
 
         A file at the default path is treated as an index, unless it is a link.
         """
-        if self._path.name == INDEX_NAME and not self._path.is_symlink():
+        if self.path.name == INDEX_NAME and not self.path.is_symlink():
             return
-        with suppress(FileNotFoundError), self._path.open("rb") as file:
+        with suppress(FileNotFoundError), self.path.open("rb") as file:
             beginning = file.read(_APPLICATION.stop)
             if beginning and (not beginning.startswith(_SQLITE) or beginning[_APPLICATION] != _OURS):
                 reason = "this file is not an index, and is not overwritten; delete it, or name another one"
-                raise OSError(errno.EEXIST, reason, str(self._path))
+                raise OSError(errno.EEXIST, reason, str(self.path))
 
     def _journal(self) -> Path:
-        return self._path.with_name(self._path.name + "-journal")
+        return self.path.with_name(self.path.name + "-journal")
 
     def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, isolation_level=None, timeout=60.0)
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=60.0)
         connection.executescript(
+            f"PRAGMA page_size={_PAGE_BYTES}; PRAGMA auto_vacuum=INCREMENTAL; "
             "PRAGMA journal_mode=DELETE; PRAGMA secure_delete=ON; PRAGMA temp_store=MEMORY; "
             "PRAGMA cache_size=-65536; PRAGMA cache_spill=OFF; PRAGMA synchronous=NORMAL;"
         )
@@ -214,8 +228,8 @@ def _about(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, value FROM about"))
 
 
-def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
-    return all(values.get(name) == value for name, value in _expected(path, directory).items())
+def _has_all(values: dict[str, str], expected: dict[str, str]) -> bool:
+    return expected.items() <= values.items()
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:
@@ -235,7 +249,7 @@ def _expected(path: Path, directory: Path) -> dict[str, str]:
     if own is not None:
         prices += f" and {own.digest}"
     return {
-        "form": f"{_FORM} {__version__} {sqlite3.sqlite_version}",
+        "form": f"{_FORM} {__version__} {sqlite3.sqlite_version} {crc32(DICTIONARY)}",
         "prices": prices,
         "directory": "" if path.parent.resolve() == place else os.fsencode(place).hex(),
     }

@@ -6,6 +6,7 @@ A run has to be read if the state of its files differs from the state in the ind
 from __future__ import annotations
 
 import os
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -122,5 +123,9 @@ def _known(
             kept = tables.kept(condition, parts)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
             return {row.name: row for row in rows}, kept
-        except DatabaseError:  # SQLite found damage, although the file's modification time is right
+        except (
+            DatabaseError,
+            zlib.error,
+            ValueError,
+        ):  # there is damage, although the file's modification time is right
             return {}, {}

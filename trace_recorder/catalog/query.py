@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import get_args
 from unicodedata import category
 
-from trace_recorder.catalog.searched_values import NUMBERS, SearchPlace, storable
+from trace_recorder.catalog.searched_values import NUMBERS, SearchPlace, TextSearch, storable
 from trace_recorder.errors import QueryError
 from trace_recorder.values.trajectory import Status
 
@@ -208,16 +208,13 @@ def _unquoted(value: str) -> str:
 
 # ── SQL ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-Parameter = str | float
+Parameter = str | float | TextSearch
+"""A parameter of SQL. `FactTables` replaces a search in texts by the ids of the runs as a JSON list."""
 _JUDGEMENTS = dict(zip(JUDGEMENTS, ("r.success IS 1", "r.success IS 0"), strict=True))
 _IS = {"success": "r.success IS 1", "failed": "(r.success IS 0 OR r.status = 'failed')"}
 _HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
-_WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
-_WITH_WANTED_TEXT = (
-    "r.id IN (SELECT run FROM uses WHERE place IN ({}) AND text IN (SELECT id FROM texts WHERE is_wanted(text)))"
-)
-_WITH_WORDS = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT rowid FROM words WHERE words MATCH ?))"
-_WITH_NAME = "r.id IN (SELECT n.run FROM names n WHERE n.kind = '{}' AND {})"
+_WITH_TEXT = "r.id IN (SELECT value FROM json_each(?))"
+_WITH_NAME = "r.id IN (SELECT f.run FROM names n JOIN facts f ON f.name = n.id WHERE n.kind = '{}' AND {})"
 _OF_CALLS = frozenset({"model", "provider", "agent", "error", "tool", "failed_tool", "cost"})
 _SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.success IS NULL"}
 
@@ -231,8 +228,6 @@ class Condition:
     needs_texts: bool = False
     needs_calls: bool = False
     """Whether the calls of a run have to be read. If False, the beginning and the end of the document are enough."""
-    is_wanted: Callable[[str], bool] | None = None
-    """The Python function that the SQL calls as `is_wanted(text)`."""
 
 
 EVERY_RUN = Condition("1")
@@ -252,10 +247,11 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[SearchPlace]) -> Condition:
     """Return the condition that the run has a text in one of `places` for which `is_wanted` returns True."""
-    listed = ", ".join("?" * len(places))
-    return Condition(
-        _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted
-    )
+    return _with_text(TextSearch(is_wanted=is_wanted, places=places))
+
+
+def _with_text(search: TextSearch) -> Condition:
+    return Condition(_WITH_TEXT, (search,), needs_texts=True, needs_calls=True)
 
 
 def _condition(term: Term) -> Condition:
@@ -272,7 +268,12 @@ def _condition(term: Term) -> Condition:
 
 def _words(term: Term) -> Condition:
     phrase = storable(str(term.value)).replace('"', '""').replace("\0", " ")  # NUL would end the phrase
-    return Condition(_WITH_WORDS, (f'"{phrase}"',), needs_texts=True, needs_calls=True)
+    return _with_text(TextSearch(f'"{phrase}"'))
+
+
+def _substring(term: Term) -> Condition:
+    part = _text(term)
+    return _with_text(TextSearch(part=part, is_wanted=lambda text: part in text))
 
 
 def _status(term: Term) -> Condition:
@@ -298,11 +299,11 @@ def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
 
     def condition(term: Term) -> Condition:
         if term.text is not None:
-            return _has_name(kind, "n.name = ? AND n.text = ?", _text(term), storable(term.text))
+            return _has_name(kind, "n.name = ? AND f.text = ?", _text(term), storable(term.text))
         if term.relation is not None:
-            return _has_name(kind, f"n.name = ? AND n.{number} {term.relation} ?", _text(term), _number(term))
+            return _has_name(kind, f"n.name = ? AND f.{number} {term.relation} ?", _text(term), _number(term))
         if number == "failed":
-            return _has_name(kind, "n.name = ? AND n.failed > 0", _text(term))
+            return _has_name(kind, "n.name = ? AND f.failed > 0", _text(term))
         return _has_name(kind, "n.name = ?", _text(term))
 
     return condition
@@ -322,7 +323,7 @@ def _number(term: Term) -> float:
 
 _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "words": _words,
-    "text": lambda term: Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True),
+    "text": _substring,
     "status": _status,
     "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
     "parent": lambda term: Condition("r.parent = ?", (_text(term),)),

@@ -107,10 +107,10 @@ def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload
     )
 
 
-def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
-    """Return the row of a loaded run, with its costs."""
+def row_of_run(run: Trajectory, path: Path, file: str = "", costs: RunCosts | None = None) -> Row:
+    """Return the row of a loaded run, with its costs. `costs` are those of its calls, if the caller has them."""
     row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
-    return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
+    return row_with_costs(row, lambda: costs or costs_of_calls(run.llm_interactions))
 
 
 def row_of_json(text: str, file: str, path: Path) -> Row:

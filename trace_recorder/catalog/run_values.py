@@ -15,7 +15,7 @@ from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.figures.call_figures import made_calls
-from trace_recorder.figures.cost import costs_of_calls
+from trace_recorder.figures.cost import RunCosts, costs_of_calls
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.llm_interaction import ErrorInfo
@@ -25,11 +25,13 @@ from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 
 
-def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:
+def values_of(run: Trajectory, *, with_texts: bool = True, costs: RunCosts | None = None) -> RunValues:
     """Return the values of a run.
 
-    All calls and steps of the run are read. If `with_texts` is False, the values have no texts.
+    All calls and steps of the run are read. If `with_texts` is False, the values have no texts. `costs` are the costs
+    of the run's calls, if the caller has them.
     """
+    costs = costs or costs_of_calls(run.llm_interactions)
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
@@ -41,7 +43,7 @@ def values_of(run: Trajectory, *, with_texts: bool = True) -> RunValues:
         plain_text(run.status),
         *(success, began, ended),
         _error_text(run.error),
-        *_numbers_of(run, metrics),
+        *_numbers_of(run, metrics, costs),
     )
     named = tuple(_named(run))
     texts: tuple[TextInRun, ...] = ()
@@ -61,7 +63,7 @@ def _storable_value(value: Single) -> Single:
     return value
 
 
-def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[float | None]:
+def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload], costs: RunCosts) -> Iterator[float | None]:
     for name in ("agent_steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"):
         yield number_of_value(metrics.get(name))
     tokens = (
@@ -74,7 +76,7 @@ def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[flo
     else:
         yield None
     yield from tokens
-    yield costs_of_calls(run.llm_interactions).amount
+    yield costs.amount
     yield number_of_value(run.execution_time)
 
 

@@ -5,6 +5,7 @@ All their values can be stored in SQLite. `run_values.py` reads the values from 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -22,6 +23,19 @@ class TextInRun(NamedTuple):
     place: SearchPlace
     kind: str
     text: str
+
+
+class TextSearch(NamedTuple):
+    """A search for the runs that have a text with certain words, or a text for which a function returns True.
+
+    `phrase` are the words, as FTS5 reads them. If it is None, `is_wanted` is called for the texts in `places`. It
+    returns True only for texts that contain `part`, so the other texts need not be taken apart.
+    """
+
+    phrase: str | None = None
+    part: str = ""
+    is_wanted: Callable[[str], bool] = bool
+    places: Collection[SearchPlace] = PLACES
 
 
 NUMBERS = (

@@ -1,36 +1,34 @@
 """Stores the values of runs in tables of SQLite: in the file of an index, or in memory for a run that no index has.
 
-The table `texts` has each distinct text once, however many runs have the text. The table `words` has the tokens of the
-texts. If no run has a text any more, the text and its tokens are deleted.
+The table `names` has each distinct name once, and `facts` has the runs of each name. `text_tables.py` does the same for
+texts. The table `run_contents` has the ids of the names and texts of each run. A name or a text that no run has any
+more is deleted.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from trace_recorder.catalog import kept_parts, text_tables
 from trace_recorder.catalog.query import Condition
-from trace_recorder.catalog.searched_values import MAX_INTEGER, SINGLE, RunValues, Single, TextInRun
+from trace_recorder.catalog.searched_values import SINGLE, RunValues, Single, TextSearch
+from trace_recorder.catalog.text_tables import TextTables
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE runs (id INTEGER PRIMARY KEY, {", ".join(SINGLE)});
-CREATE TABLE names (run INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, text TEXT, number, failed);
-CREATE INDEX names_of_run ON names (run);
-CREATE INDEX names_by_kind ON names (kind, name, run, number, failed);
-CREATE TABLE texts (id INTEGER PRIMARY KEY, digest BLOB UNIQUE NOT NULL, text TEXT NOT NULL);
-CREATE TABLE uses (run INTEGER, number INTEGER, text INTEGER NOT NULL, step INTEGER, place TEXT, what TEXT,
-                   PRIMARY KEY (run, number)) WITHOUT ROWID;
-CREATE INDEX uses_of_text ON uses (text, run);
-CREATE VIRTUAL TABLE words USING fts5 (text, content='texts', content_rowid='id', columnsize=0, tokenize='unicode61');
+CREATE TABLE names (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE (kind, name));
+CREATE TABLE facts (name INTEGER, run INTEGER, position INTEGER, text TEXT, number, failed,
+                    PRIMARY KEY (name, run, position)) WITHOUT ROWID;
+CREATE TABLE run_contents (run INTEGER PRIMARY KEY, names TEXT NOT NULL, texts TEXT NOT NULL);
 CREATE TABLE files (run INTEGER PRIMARY KEY, path BLOB UNIQUE NOT NULL, document_changed INTEGER NOT NULL,
                     document_size INTEGER NOT NULL, journal_changed INTEGER NOT NULL, journal_size INTEGER NOT NULL,
                     is_of_host INTEGER NOT NULL);
-CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NULL, summary TEXT NOT NULL,
-                   counted TEXT NOT NULL, measures TEXT NOT NULL);
-"""
+CREATE TABLE kept (run INTEGER PRIMARY KEY, parts BLOB NOT NULL);
+{text_tables.SCHEMA}"""
 
 
 class FilesState(NamedTuple):
@@ -68,21 +66,25 @@ for groups.
 """
 KeptParts = Mapping[KeptPart, str]
 """Some of the parts of a run that an index stores, as JSON."""
+_PARTS: tuple[KeptPart, ...] = get_args(KeptPart)
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
+_TEXT_LEVEL = 6
+"""The level at which texts are compressed."""
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
 
 class FactTables:
     """The tables of one database. The caller begins and ends transactions."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, level: int = _TEXT_LEVEL) -> None:
         self.connection = connection
+        self.texts = TextTables(connection, level)
         connection.create_function("folded", 1, _folded, deterministic=True)
 
     @classmethod
     def in_memory(cls) -> FactTables:
         """Return new tables in memory."""
-        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), level=0)
         tables.create()
         return tables
 
@@ -92,31 +94,28 @@ class FactTables:
 
     def add(self, values: RunValues) -> int:
         """Add a run, and return its id in the tables."""
-        execute = self.connection.execute
-        run = execute(_ADD_RUN, (None, *values.single)).lastrowid or 0
-        self._add_names(run, values)
-        self._add_uses(run, values.texts)
+        run = self.connection.execute(_ADD_RUN, (None, *values.single)).lastrowid or 0
+        self._add_contents(run, values)
         return run
 
-    def change(self, run: int, values: RunValues) -> bool:
-        """Replace the values of a run. Return whether a text was deleted, because no other run has the text."""
-        execute = self.connection.execute
-        before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
-        for table in ("names", "uses"):
-            execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
-        execute(_ADD_RUN, (run, *values.single))
-        self._add_names(run, values)
-        self._add_uses(run, values.texts)
-        return self._delete_unused(before)
+    def change(self, run: int, values: RunValues) -> None:
+        """Replace the values of a run. Delete the names and texts that no run has any more."""
+        names, texts = self._remove_contents(run)
+        self.connection.execute(_ADD_RUN, (run, *values.single))
+        self._add_contents(run, values)
+        self._delete_unused(names, texts)
 
-    def remove(self, run: int) -> bool:
-        """Remove a run. Return whether a text was deleted."""
-        execute = self.connection.execute
-        before = {text for (text,) in execute("SELECT text FROM uses WHERE run = ?", (run,))}
-        execute("DELETE FROM runs WHERE id = ?", (run,))
-        for table in ("names", "uses", "files", "kept"):
-            execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
-        return self._delete_unused(before)
+    def remove(self, run: int) -> None:
+        """Remove a run, and the names and texts that no other run has."""
+        names, texts = self._remove_contents(run)
+        self.connection.execute("DELETE FROM runs WHERE id = ?", (run,))
+        for table in ("files", "kept"):
+            self.connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))  # noqa: S608 - a name of ours
+        self._delete_unused(names, texts)
+
+    def keep(self, run: int, parts: Sequence[str]) -> None:
+        """Store the parts of a run, in the order of the names in `KeptPart`."""
+        self.connection.execute("REPLACE INTO kept VALUES (?, ?)", (run, kept_parts.pack(parts)))
 
     def matching(self, condition: Condition) -> Iterator[int]:
         """Yield the ids of the runs for which the condition is true."""
@@ -125,9 +124,14 @@ class FactTables:
 
     def kept(self, condition: Condition, parts: Sequence[KeptPart]) -> dict[int, KeptParts]:
         """Return these parts of each matching run as JSON, by the id of the run."""
-        columns = "".join(f", k.{part}" for part in parts)
-        sql = f"SELECT r.id{columns} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
-        return {run: dict(zip(parts, texts, strict=True)) for run, *texts in self._ask(sql, condition)}
+        if not parts:
+            return {run: {} for run in self.matching(condition)}
+        sql = f"SELECT r.id, k.parts FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        kept: dict[int, KeptParts] = {}
+        for run, packed in self._ask(sql, condition):
+            texts = dict(zip(_PARTS, kept_parts.unpack(packed), strict=True))
+            kept[run] = {part: texts[part] for part in parts}
+        return kept
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
@@ -141,51 +145,71 @@ class FactTables:
 
     def clear(self) -> None:
         """Remove all runs."""
-        for table in ("runs", "names", "uses", "texts"):
+        for table in ("runs", "names", "facts", "run_contents"):
             self.connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
-        self.connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+        self.texts.clear()
+
+    def contents(self) -> Iterator[str]:
+        """Yield all compressed texts: the texts of the runs, and the kept parts."""
+        yield from self.texts.texts()
+        for (packed,) in self.connection.execute("SELECT parts FROM kept"):
+            yield from kept_parts.unpack(packed)
 
     def _ask(self, sql: str, condition: Condition) -> sqlite3.Cursor:
-        if condition.is_wanted is not None:
-            self.connection.create_function("is_wanted", 1, condition.is_wanted, deterministic=True)
-        return self.connection.execute(sql, condition.parameters)
+        parameters: list[str | float] = []
+        for parameter in condition.parameters:
+            if isinstance(parameter, TextSearch):
+                parameters.append(json.dumps([*self.texts.runs_with(parameter)]))
+            else:
+                parameters.append(parameter)
+        return self.connection.execute(sql, parameters)
 
-    def _add_names(self, run: int, values: RunValues) -> None:
-        rows = ((run, named.kind, named.name, named.text, named.number, named.failed) for named in values.named)
-        self.connection.executemany("INSERT INTO names VALUES (?, ?, ?, ?, ?, ?)", rows)
+    def _add_contents(self, run: int, values: RunValues) -> None:
+        names = []
+        for position, named in enumerate(values.named):
+            name = self._name(named.kind, named.name)
+            fact = name, run, position, named.text, named.number, named.failed
+            self.connection.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", fact)
+            names.append(name)
+        contents = json.dumps(names), json.dumps(_ranges_of(self.texts.add(run, values.texts)))
+        self.connection.execute("INSERT INTO run_contents VALUES (?, ?, ?)", (run, *contents))
 
-    def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
-        for number, text in enumerate(texts):
-            step = None
-            if isinstance(text.step, int) and abs(text.step) < MAX_INTEGER:
-                step = text.step
-            use = run, number, self._text(text.text), step, text.place, text.kind
-            self.connection.execute("INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)", use)
-
-    def _text(self, text: str) -> int:
-        """Return the id of a text. Add the text if it is new."""
+    def _name(self, kind: str, name: str) -> int:
+        """Return the id of a name. Add the name if it is new."""
         execute = self.connection.execute
-        digest = blake2b(text.encode(), digest_size=16).digest()
-        row = execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
+        row = execute("SELECT id FROM names WHERE kind = ? AND name = ?", (kind, name)).fetchone()
         if row is not None:
             return int(row[0])
-        number = execute("INSERT INTO texts (digest, text) VALUES (?, ?)", (digest, text)).lastrowid or 0
-        execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, text))
-        return number
+        return execute("INSERT INTO names (kind, name) VALUES (?, ?)", (kind, name)).lastrowid or 0
 
-    def _delete_unused(self, texts: Iterable[int]) -> bool:
-        """Delete each text whose id is in `texts` if no run has the text any more.
+    def _remove_contents(self, run: int) -> tuple[list[int], list[int]]:
+        """Remove a run from its names and texts. Return their ids."""
+        execute = self.connection.execute
+        row = execute("SELECT names, texts FROM run_contents WHERE run = ?", (run,)).fetchone()
+        names = json.loads(row[0])
+        texts = [text for first, last in json.loads(row[1]) for text in range(first, last + 1)]
+        execute("DELETE FROM run_contents WHERE run = ?", (run,))
+        self.connection.executemany("DELETE FROM facts WHERE name = ? AND run = ?", ((name, run) for name in names))
+        self.texts.remove_uses(run, texts)
+        return names, texts
 
-        Return whether a text was deleted.
-        """
-        execute, deleted = self.connection.execute, False
-        for number in texts:
-            if execute("SELECT 1 FROM uses WHERE text = ? LIMIT 1", (number,)).fetchone() is None:
-                (text,) = execute("SELECT text FROM texts WHERE id = ?", (number,)).fetchone()
-                execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (number, text))
-                execute("DELETE FROM texts WHERE id = ?", (number,))
-                deleted = True
-        return deleted
+    def _delete_unused(self, names: Iterable[int], texts: Iterable[int]) -> None:
+        self.connection.executemany(
+            "DELETE FROM names WHERE id = ? AND NOT EXISTS (SELECT 1 FROM facts WHERE name = names.id)",
+            ((name,) for name in names),
+        )
+        self.texts.delete_unused(texts)
+
+
+def _ranges_of(numbers: Iterable[int]) -> list[list[int]]:
+    """Return the first and the last number of each sequence of consecutive numbers."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
 
 
 def _folded(value: Single) -> Single:

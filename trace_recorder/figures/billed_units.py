@@ -63,15 +63,18 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
 
 
 def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
+    if not usage:
+        return
     yield "cache_write_1h_tokens", _hour_writes(usage)
     yield "web_searches", as_int(as_dict(usage.get("server_tool_use")).get("web_search_requests")) or 0
     yield "web_searches", as_int(usage.get("num_search_queries")) or 0
-    for member, unit in _DETAILS.items():
-        details = as_dict(usage.get(member))
+    for member in _DETAILS.keys() & usage.keys():
+        unit, details = _DETAILS[member], as_dict(usage[member])
         for modality in ("audio", "image"):
             yield unit.format(modality), as_int(details.get(f"{modality}_tokens")) or 0
-    for member, unit in _BY_MODALITY.items():
-        for detail in map(as_dict, as_list(usage.get(member))):
+    for member in _BY_MODALITY.keys() & usage.keys():
+        unit = _BY_MODALITY[member]
+        for detail in map(as_dict, as_list(usage[member])):
             name = _MODALITIES.get(str(detail.get("modality")).lower())
             if name is not None:
                 yield unit.format(name), as_int(detail.get("tokenCount", detail.get("tokens"))) or 0

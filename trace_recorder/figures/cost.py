@@ -14,7 +14,7 @@ The amount leaves it out, so the cost is unknown in part.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +27,6 @@ from msgspec import Struct
 from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list
 from trace_recorder.figures.billed_units import with_billed_units
-from trace_recorder.figures.call_figures import made_calls
 from trace_recorder.figures.own_prices import OwnPrices, own_prices
 from trace_recorder.figures.price_table import PriceTable
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -293,11 +292,15 @@ def may_have_price(status: Payload, calls: Payload) -> bool:
     return bool(calls) and status != "running" and prices() is not None
 
 
-def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
-    """Return the sum of the costs of calls. A replayed answer costs nothing."""
+def costs_of_calls(calls: Sequence[LLMInteraction], known: Iterable[Cost | None] | None = None) -> RunCosts:
+    """Return the sum of the costs of calls. A replayed answer costs nothing.
+
+    `known` are the costs of all calls in the same order, from `cost_of`, if the caller has them.
+    """
     costs, without_price = Costs(), 0
-    for call in made_calls(calls):
-        cost = cost_of(call)
+    for call, cost in zip(calls, known or map(cost_of, calls), strict=True):
+        if call.is_replayed:
+            continue
         costs.add(cost)
         without_price += lacks_price(call, cost)
     if not costs.stated_calls + costs.estimated_calls:

@@ -17,7 +17,7 @@ from datetime import datetime
 
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.figures.conversations.side_calls import side_calls_of
-from trace_recorder.figures.cost import Costs, CostSums, Price, cost_of, lacks_price
+from trace_recorder.figures.cost import Cost, Costs, CostSums, Price, cost_of, lacks_price
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
@@ -46,8 +46,8 @@ class CallSums:
     def __post_init__(self) -> None:
         self.costs = Costs(_price=self.price)
 
-    def add(self, call: LLMInteraction) -> None:
-        """Add a call."""
+    def add(self, call: LLMInteraction, cost: Cost | None) -> None:
+        """Add a call with its cost, as `cost_of` returns it."""
         counted, attempts = self.counted, len(call.attempts)
         counted["calls"] += 1
         if call.error is not None:
@@ -67,7 +67,6 @@ class CallSums:
             counted["streams_without_include_usage"] += 1
         counts = counts_of(call)
         self._count(counts)
-        cost = cost_of(call, self.price, counts)
         self.costs.add(cost)
         is_answered = call.complete and call.error is None
         if is_answered and (counts is None or counts.prompt is None):
@@ -188,19 +187,20 @@ class Stats:
             every.merge(calls)
         return every
 
-    def add(self, trajectory: Trajectory) -> None:
-        """Add a run."""
+    def add(self, trajectory: Trajectory, known: Iterable[Cost | None] | None = None) -> None:
+        """Add a run. `known` are the costs of its calls in their order, if the caller has them."""
         self.runs["runs"] += 1
         self.runs[trajectory.status] += 1
         self.runs["succeeded"] += trajectory.success is True
         self.runs["not_succeeded"] += trajectory.success is False
         self.runs["replays"] += isinstance(run_origin_of(trajectory.metadata), ReplayOf)
         self.runs["steps"] += len(trajectory.agent_steps)
-        for call in trajectory.llm_interactions:
+        calls = trajectory.llm_interactions
+        for call, cost in zip(calls, known or (cost_of(call, self.price) for call in calls), strict=True):
             if call.is_replayed:
                 self.replayed_calls += 1
             else:
-                self._calls_of(call.provider, call.model or call.response.model).add(call)
+                self._calls_of(call.provider, call.model or call.response.model).add(call, cost)
         self.side_calls += len(side_calls_of(trajectory))
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():

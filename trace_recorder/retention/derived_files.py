@@ -100,7 +100,7 @@ class DerivedFiles:
         in_words = any(text.text in word for text in self._searched.texts for word in format_words())
         if not others and not in_words:
             for index in self._indexes:
-                yield from leftovers.in_bytes(index.path, self._searched)
+                yield from leftovers.in_index(index, self._searched)
         for directory in self._tables:
             for path in files_to_change(directory, self._rows(self._searched)):
                 yield Leftover(path, "rows of these runs")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from trace_recorder.catalog.index import RunIndex
 from trace_recorder.retention.removed_texts import MASK, MASKS, RemovedTexts, mask_bytes
 from trace_recorder.retention.spelled_texts import Span
 from trace_recorder.storage.format_words import format_words
@@ -123,7 +124,7 @@ def in_document(document: Path, removed: RemovedTexts) -> Iterator[Leftover]:
 
 
 def in_bytes(path: Path, removed: RemovedTexts) -> Iterator[Leftover]:
-    """Yield a leftover if any other file, such as an index, has one of the texts. Raises OSError."""
+    """Yield a leftover if any other file has one of the texts. Raises OSError."""
     with path.open("rb") as file:
         before = b""
         while block := file.read(_BLOCK_BYTES):
@@ -132,3 +133,11 @@ def in_bytes(path: Path, removed: RemovedTexts) -> Iterator[Leftover]:
                 yield Leftover(path, "its bytes")
                 return
             before = block[-_OVERLAP_BYTES:]
+
+
+def in_index(index: RunIndex, removed: RemovedTexts) -> Iterator[Leftover]:
+    """Yield a leftover if the bytes of an index, or its compressed texts, have one of the texts. Raises OSError."""
+    if any(spans_in(text, removed) for text in index.contents()):
+        yield Leftover(index.path, "its texts")
+    else:
+        yield from in_bytes(index.path, removed)
