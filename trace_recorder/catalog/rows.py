@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from io import FileIO
 from pathlib import Path
 
@@ -111,6 +111,14 @@ def row_of_run(run: Trajectory, path: Path, file: str = "") -> Row:
     """Return the row of a loaded run, with its costs."""
     row = row_of(file, path, run, run.metrics or metrics_of(run.llm_interactions, run.agent_steps))
     return row_with_costs(row, lambda: costs_of_calls(run.llm_interactions))
+
+
+def row_json(row: Row) -> Json:
+    """Return the members of a row."""
+    return {name: getattr(row, name) for name in _MEMBERS}
+
+
+_MEMBERS = tuple(member.name for member in fields(Row))
 
 
 def row_of_json(text: str, file: str, path: Path) -> Row:

@@ -129,6 +129,23 @@ class FactTables:
         sql = f"SELECT r.id{columns} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return {run: dict(zip(parts, texts, strict=True)) for run, *texts in self._ask(sql, condition)}
 
+    def values(self, condition: Condition, names: Sequence[str]) -> dict[int, tuple[Single, ...]]:
+        """Return these values of each matching run, by the id of the run. `names` are some of `SINGLE`."""
+        columns = "".join(f", r.{name}" for name in names)
+        sql = f"SELECT r.id{columns} FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        return {run: tuple(values) for run, *values in self._ask(sql, condition)}
+
+    def kept_of(self, names: Sequence[bytes], parts: Sequence[KeptPart]) -> Iterator[tuple[KnownRun, KeptParts]]:
+        """Yield the runs with these names that the tables have, each with these parts as JSON."""
+        columns = "".join(f", k.{part}" for part in parts)
+        places = ", ".join("?" for _ in names)
+        sql = (
+            f"SELECT path, f.run, document_changed, document_size, journal_changed, journal_size{columns} "  # noqa: S608 - names of ours
+            f"FROM files f JOIN kept k ON k.run = f.run WHERE path IN ({places})"
+        )
+        for name, run, *values in self.connection.execute(sql, names):
+            yield KnownRun(name, run, FilesState(*values[:4])), dict(zip(parts, values[4:], strict=True))
+
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
 

@@ -2,7 +2,7 @@
 
 JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals `json.dumps(value,
 indent=2)`. A message object that occurs in several lists of messages is encoded once. A lazy sequence is read element
-by element.
+by element, and so is an iterator, which becomes a list.
 
 The progress bar appears on stderr if stderr is a terminal and the work takes more than a second. The bar shows only
 numbers, and no contents of a run. No thread draws the bar: it is updated between two files.
@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TextIO, TypeVar
 
@@ -67,6 +68,20 @@ def print_lines(out: Console, lines: Iterable[str | Text], style: str = "") -> N
             typer.echo(in_one_line(line), file=out.file)  # takes a tenth of the time of `Console.print`
 
 
+_LINES_AT_ONCE = 500
+"""This many lines of a table are printed together. On a terminal, each call of `print` costs time."""
+
+
+def print_table(out: Console, lines: Iterable[Text]) -> None:
+    """Print the lines of a table as they come, some at a time. They must not have control characters."""
+    remaining = iter(lines)
+    while group := [*islice(remaining, _LINES_AT_ONCE)]:
+        if out.color_system is None:
+            typer.echo("\n".join(line.plain for line in group), file=out.file)
+        else:
+            out.print(Text("\n").join(group), soft_wrap=True)
+
+
 def warn(message: str) -> None:
     """Print a sentence on stderr."""
     typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
@@ -114,6 +129,8 @@ class _JsonWriter:
         """Yield the JSON text of a value at this depth."""
         if isinstance(value, Mapping) and value and level < _MAX_LEVEL:
             yield from self._object(value, level)
+        elif isinstance(value, Iterator):
+            yield from self._whole_elements(value, level)
         elif isinstance(value, Sequence) and not isinstance(value, str) and level <= _MAX_LEVEL:
             yield from self._array(value, level)
         else:
@@ -143,6 +160,17 @@ class _JsonWriter:
                 yield self._texts[key][1]
             else:
                 yield from self.pieces(element, level + 1)
+            before, is_empty = between, False
+        if is_empty:
+            yield "[]"
+        else:
+            yield "\n" + _INDENT * level + "]"
+
+    def _whole_elements(self, elements: Iterator[Payload], level: int) -> Iterator[str]:
+        before, between = "[\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
+        is_empty = True
+        for element in elements:
+            yield before + self._whole(element, level + 1)
             before, is_empty = between, False
         if is_empty:
             yield "[]"
