@@ -14,7 +14,7 @@ from sqlite3 import DatabaseError
 from typing import NamedTuple, TypeVar
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.query import EVERY_RUN, Condition, Term, condition_of
+from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.catalog.searched_values import Single
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
@@ -100,7 +100,7 @@ class Plan:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory the iteration has left out so far, because they do not match the query."""
         self.directory = directory
-        self.index = index or index_file.index_path(directory)
+        self.index = index
         self._condition = condition
         self._values = values
         self._recursive = recursive
@@ -142,7 +142,8 @@ def with_parts(runs: Iterable[Planned], parts: Sequence[KeptPart]) -> Iterator[t
         states = {(run.known.plan, run.known.name): run.known.state for run in group if run.known and parts}
         for plan in {plan for plan, _ in states}:
             names = {name: state for (of, name), state in states.items() if of is plan}
-            kept |= {(plan, name): found for name, found in kept_parts(plan.directory, plan.index, names, parts)}
+            for name, texts in known_values(plan.directory, plan.index, names, parts).items():
+                kept[plan, name] = dict(zip(parts, map(str, texts), strict=True))
         for run in group:
             if run.known is None:
                 yield run, None
@@ -150,17 +151,24 @@ def with_parts(runs: Iterable[Planned], parts: Sequence[KeptPart]) -> Iterator[t
                 yield run, kept.get((run.known.plan, run.known.name))
 
 
-def kept_parts(
-    directory: Path, index: Path, states: Mapping[bytes, FilesState], parts: Sequence[KeptPart]
-) -> list[tuple[bytes, KeptParts]]:
-    """Return these parts of the runs that an index has in these states."""
-    with index_file.reading(index, directory) as tables:
+def known_values(
+    directory: Path, index: Path | None, states: Mapping[bytes, FilesState], wanted: Sequence[str]
+) -> dict[bytes, list[Single]]:
+    """Return these values and parts of the runs that an index has in these states, by the names of the runs."""
+    with index_file.reading(index or index_file.index_path(directory), directory) as tables:
         if tables is None:
-            return []
+            return {}
         try:
-            return [(run.name, kept) for run, kept in tables.kept_of([*states], parts) if states[run.name] == run.state]
+            found = tables.of_names([*states], wanted)
+            return {run.name: values for run, values in found if states[run.name] == run.state}
         except DatabaseError:  # SQLite found damage, although the file's modification time is right
-            return []
+            return {}
+
+
+def known_states(directory: Path, index: Path | None = None) -> dict[bytes, FilesState]:
+    """Return the states of the files of the runs in an index, by the names of the runs."""
+    known, _ = _read_index(directory, index, lambda _: {})
+    return {name: run.state for name, run in known.items()}
 
 
 def known_runs(
@@ -171,30 +179,18 @@ def known_runs(
     The part is None if the run does not match `terms`.
     """
     condition = condition_of(terms)
-    known, kept = _read_index(
-        directory, index or index_file.index_path(directory), lambda tables: tables.kept(condition, [part])
-    )
+    known, kept = _read_index(directory, index, lambda tables: tables.kept(condition, [part]))
     return {name: (row.state, kept.get(row.run, {}).get(part)) for name, row in known.items()}
 
 
-def known_values(
-    directory: Path, index: Path | None, names: Sequence[str]
-) -> Iterator[tuple[KnownRun, tuple[Single, ...]]]:
-    """Return the runs of an index with these values, which are some of `SINGLE`."""
-    known, values = _read_index(
-        directory, index or index_file.index_path(directory), lambda tables: tables.values(EVERY_RUN, names)
-    )
-    return ((run, values[run.run]) for run in known.values())
-
-
 def _read_index(
-    directory: Path, index: Path, read: Callable[[FactTables], dict[int, T]]
+    directory: Path, index: Path | None, read: Callable[[FactTables], dict[int, T]]
 ) -> tuple[dict[bytes, KnownRun], dict[int, T]]:
     """Return the runs of an index by name, and what `read` returns, by the id of the run.
 
     Without an index, both are empty.
     """
-    with index_file.reading(index, directory) as tables:
+    with index_file.reading(index or index_file.index_path(directory), directory) as tables:
         if tables is None:
             return {}, {}
         try:

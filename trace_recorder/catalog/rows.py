@@ -121,9 +121,9 @@ def row_json(row: Row) -> Json:
 _MEMBERS = tuple(member.name for member in fields(Row))
 
 
-def row_of_json(text: str, file: str, path: Path) -> Row:
+def row_of_json(text: str, file: str, path: str) -> Row:
     """Return the row that an index stores as JSON, with this name and path of the run."""
-    return Row(**{**json.loads(text), "file": file, "path": str(path)})
+    return Row(**{**json.loads(text), "file": file, "path": path})
 
 
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from trace_recorder.catalog.query import Condition
 from trace_recorder.catalog.searched_values import MAX_INTEGER, SINGLE, RunValues, Single, TextInRun
@@ -135,16 +135,21 @@ class FactTables:
         sql = f"SELECT r.id{columns} FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return {run: tuple(values) for run, *values in self._ask(sql, condition)}
 
-    def kept_of(self, names: Sequence[bytes], parts: Sequence[KeptPart]) -> Iterator[tuple[KnownRun, KeptParts]]:
-        """Yield the runs with these names that the tables have, each with these parts as JSON."""
-        columns = "".join(f", k.{part}" for part in parts)
+    def of_names(self, names: Sequence[bytes], wanted: Sequence[str]) -> Iterator[tuple[KnownRun, list[Single]]]:
+        """Yield the runs with these names that the tables have, each with these values and parts.
+
+        `wanted` has names of `SINGLE`, or of `KeptPart`.
+        """
+        parts = get_args(KeptPart)
+        columns = "".join(f", k.{name}" if name in parts else f", r.{name}" for name in wanted)
+        tables = "files f JOIN runs r ON r.id = f.run"
+        if not set(parts).isdisjoint(wanted):
+            tables += " JOIN kept k ON k.run = f.run"
         places = ", ".join("?" for _ in names)
-        sql = (
-            f"SELECT path, f.run, document_changed, document_size, journal_changed, journal_size{columns} "  # noqa: S608 - names of ours
-            f"FROM files f JOIN kept k ON k.run = f.run WHERE path IN ({places})"
-        )
+        states = "document_changed, document_size, journal_changed, journal_size"
+        sql = f"SELECT path, f.run, {states}{columns} FROM {tables} WHERE path IN ({places})"  # noqa: S608 - names of ours
         for name, run, *values in self.connection.execute(sql, names):
-            yield KnownRun(name, run, FilesState(*values[:4])), dict(zip(parts, values[4:], strict=True))
+            yield KnownRun(name, run, FilesState(*values[:4])), values[4:]
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.

@@ -64,11 +64,10 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
         fail(no_runs_message(paths))
     for file in selected.unread_files:
         warn(file.reason)
-    name_of = naming_in(paths)
     if paths_only:
         _print_paths([run.planned.file for run in selected.runs], as_json=as_json)
     else:
-        rows = (replace(row, file=name_of(row.path)) for row in rows_of(selected.runs, load) if row is not None)
+        rows = (row for row in rows_of(selected.runs, naming_in(paths), load) if row is not None)
         if selected.runs or as_json:
             _print_rows(rows, as_json=as_json)
     if 0 < selected.read < selected.count:

@@ -7,7 +7,7 @@ first row is made. Then each row is made when it is printed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_recorder.catalog.rows import Row, ended_summary
@@ -44,7 +44,7 @@ class Listing:
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows in order. Each row is read when it is reached. A run that is gone by then has no row."""
-        return (self._named(row) for row in rows_of(self._selected.runs, self._load_runs) if row is not None)
+        return (row for row in self._rows() if row is not None)
 
     def flat_rows(self) -> Iterator[TreeRow]:
         """Yield the rows in order, without indents."""
@@ -55,12 +55,12 @@ class Listing:
         runs = self._selected.runs
         branches = as_tree([Links(self._name_of(run.planned.file), *run.values[-len(LINKS) :]) for run in runs])
         self._selected.runs = [runs[branch.row] for branch in branches]
-        for row, branch in zip(rows_of(self._selected.runs, self._load_runs), branches, strict=True):
+        for row, branch in zip(self._rows(), branches, strict=True):
             if row is not None:
-                yield branch.of(self._named(row))
+                yield branch.of(row)
 
-    def _named(self, row: Row) -> Row:
-        return replace(row, file=self._name_of(row.path))
+    def _rows(self) -> Iterator[Row | None]:
+        return rows_of(self._selected.runs, self._name_of, self._load_runs)
 
 
 def listing(

@@ -16,11 +16,11 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
 
 from trace_recorder.catalog.rows import Row
 from trace_recorder.catalog.run_tree import run_tree
 from trace_recorder.catalog.searched_values import Single
+from trace_recorder.cli.output import StyledLine
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, shown_text
 from trace_recorder.values.messages import Payload
 
@@ -248,7 +248,7 @@ _FIRST_ROWS = 500
 """The columns and their widths are those of this many rows. Later rows are read after these are printed."""
 
 
-def run_table(rows: Iterable[TreeRow], width: int | None) -> Iterator[Text]:
+def run_table(rows: Iterable[TreeRow], width: int | None) -> Iterator[StyledLine]:
     """Yield the titles, and a line for each run. `width` is the width of the terminal, or None for no limit.
 
     Rows are taken as they are printed. If there are more than the first 500 rows, a column that is empty in these is
@@ -268,23 +268,15 @@ def run_table(rows: Iterable[TreeRow], width: int | None) -> Iterator[Text]:
     if width is not None and is_short:
         short = _with_cells(_FILE, [_with_short_name(row) for row in first])
         columns = _fitting([short, *(cells for cells in columns if cells.column is not _FILE)], width)
-    yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
+    yield [(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")]
     for index in range(len(first)):
-        yield _line((cells, cells.padded(cells.cells[index]), cells.cells[index]) for cells in columns)
+        cells_of_row = [(cells, cells.cells[index]) for cells in columns]
+        yield [(cells.padded(cell) + _GAP, cells.column.style_of(cell)) for cells, cell in cells_of_row]
     for row in remaining:
         if is_short:
             row = _with_short_name(row)  # noqa: PLW2901 - the same row
         cells_of_row = [(cells, in_one_line(cells.column.cell(row))) for cells in columns]
-        yield _line((cells, cells.fitted(cell, width), cell) for cells, cell in cells_of_row)
-
-
-def _line(cells: Iterable[tuple[_Cells, str, str]]) -> Text:
-    """Return a line. Each cell has its column, its padded text, and the text that decides its style."""
-    line = Text()
-    for column, padded, cell in cells:
-        line.append(padded + _GAP, column.column.style_of(cell))
-    line.rstrip()
-    return line
+        yield [(cells.fitted(cell, width) + _GAP, cells.column.style_of(cell)) for cells, cell in cells_of_row]
 
 
 def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:

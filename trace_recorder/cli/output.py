@@ -15,10 +15,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TextIO, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -68,18 +69,24 @@ def print_lines(out: Console, lines: Iterable[str | Text], style: str = "") -> N
             typer.echo(in_one_line(line), file=out.file)  # takes a tenth of the time of `Console.print`
 
 
+StyledLine = Sequence[tuple[str, str]]
+"""The texts of a line, each with its style. They have no control characters."""
 _LINES_AT_ONCE = 500
-"""This many lines of a table are printed together. On a terminal, each call of `print` costs time."""
+"""This many lines of a table are printed together, because each call of `print` costs time."""
 
 
-def print_table(out: Console, lines: Iterable[Text]) -> None:
-    """Print the lines of a table as they come, some at a time. They must not have control characters."""
+def print_table(out: Console, lines: Iterable[StyledLine]) -> None:
+    """Print the lines of a table as they come, some at a time, without spaces at their ends."""
     remaining = iter(lines)
     while group := [*islice(remaining, _LINES_AT_ONCE)]:
         if out.color_system is None:
-            typer.echo("\n".join(line.plain for line in group), file=out.file)
-        else:
-            out.print(Text("\n").join(group), soft_wrap=True)
+            plain = ("".join(text for text, _ in line).rstrip() for line in group)
+            typer.echo("\n".join(plain), file=out.file)
+            continue
+        styled = [*starmap(Text.assemble, group)]
+        for text in styled:
+            text.rstrip()
+        out.print(Text("\n").join(styled), soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -178,7 +185,13 @@ class _JsonWriter:
             yield "\n" + _INDENT * level + "]"
 
     def _whole(self, value: Payload, level: int) -> str:
-        text = json.dumps(value, ensure_ascii=self._ascii_only, indent=2)
+        text = json.dumps(value, ensure_ascii=self._ascii_only)
+        if not isinstance(value, Mapping | Sequence) or isinstance(value, str):
+            return text
+        try:
+            text = msgspec.json.format(text, indent=2)  # takes a tenth of the time of `json.dumps` with an indent
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # such as NaN, or a lone surrogate
+            text = json.dumps(value, ensure_ascii=self._ascii_only, indent=2)
         return text.replace("\n", "\n" + _INDENT * level)
 
 

@@ -9,7 +9,7 @@ first, and read only runs that the index does not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -295,25 +295,29 @@ def select_rows(  # noqa: PLR0913 - each has a default
     return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
 
 
-def rows_of(runs: Sequence[SelectedRun], load_runs: LoadRuns = load_one) -> Iterator[Row | None]:
+def rows_of(
+    runs: Sequence[SelectedRun], name_of: Callable[[str], str], load_runs: LoadRuns = load_one
+) -> Iterator[Row | None]:
     """Yield the row of each run, with the costs of all calls, or None for a run whose files are gone.
 
-    A row that an index has is read when the caller reaches it, and so are the calls of other runs, for their costs. A
-    row that the index does not have any more is read from the run's files.
+    `name_of` returns the name of a run in the list, from its path. A row that an index has is read when the caller
+    reaches it, and so are the calls of other runs, for their costs. A row that the index does not have any more is read
+    from the run's files.
     """
     for run, (planned, kept) in zip(runs, with_parts((run.planned for run in runs), ["row"]), strict=True):
-        if run.row is not None and run.has_costs:
-            yield run.row
-        elif run.row is not None:
-            yield _with_costs(run.row, planned.path)
-        elif kept is not None:
-            yield row_of_json(kept["row"], "", planned.path)
-        else:
-            rows = _read_rows(planned.path, (), with_costs=True, load_runs=load_runs)
+        row, file = run.row, name_of(planned.file)
+        if row is None and kept is not None:
+            yield row_of_json(kept["row"], file, planned.file)
+            continue
+        if row is None:
+            rows = _read_rows(planned.path, (), with_costs=False, load_runs=load_runs)
             if isinstance(rows, UnreadableError) or len(rows) != 1:
                 yield None
-            else:
-                yield _with_costs(rows[0][0], planned.path)
+                continue
+            row = rows[0][0]
+        if not (run.row and run.has_costs):
+            row = _with_costs(row, planned.path)
+        yield replace(row, file=file)
 
 
 def _with_costs(row: Row, path: Path) -> Row:
