@@ -187,8 +187,8 @@ class FollowedRuns:
     def look(self, seconds: float = math.inf) -> None:
         """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory.
 
-        The first look stops after `seconds`, and the next call continues it. Until then, only the compared runs are
-        known.
+        The first look stops after `seconds`, and the next call continues it, for as long as all calls before. So there
+        are few calls, whose answers cost more the more runs are known. Until its end, only the compared runs are known.
         """
         if self._index_states is None:
             self._index_states = known_states(self._files.directory, self._index)
@@ -196,13 +196,14 @@ class FollowedRuns:
         is_first, remaining, self._remaining = not self._looked_at, self._remaining, None
         if remaining is None:
             remaining, self._states, self._look_seconds = self._files.states(), {}, 0.0
+        until = began + max(seconds, self._look_seconds)
         group: dict[str, FilesState] = {}
         for name, state in remaining:
             self._states[name] = group[name] = state
             if is_first and len(group) == _KNOWN_AT_ONCE:
                 self._take_known(group)
                 group = {}
-            if is_first and time.monotonic() >= began + seconds:
+            if is_first and time.monotonic() >= until:
                 self._remaining = remaining
                 break
         if is_first:
@@ -223,7 +224,7 @@ class FollowedRuns:
         if not known:
             return
         # The row of a run without a document has only the ends of the journal, and the index has more values of it.
-        journals = {key: state for key, state in known.items() if state.document_size == 0}
+        journals = {key: state for key, state in known.items() if key.endswith(b".jsonl")}
         values_of_runs = known_values(self._files.directory, self._index, known, SINGLE)
         rows_of_journals = self._kept_rows(journals)
         with self.lock:
