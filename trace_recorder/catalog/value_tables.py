@@ -142,7 +142,9 @@ class FactTables:
         """
         parts = get_args(KeptPart)
         columns = "".join(f", k.{name}" if name in parts else f", r.{name}" for name in wanted)
-        tables = "files f JOIN runs r ON r.id = f.run"
+        tables = "files f"
+        if not set(SINGLE).isdisjoint(wanted):
+            tables += " JOIN runs r ON r.id = f.run"
         if not set(parts).isdisjoint(wanted):
             tables += " JOIN kept k ON k.run = f.run"
         places = ", ".join("?" for _ in names)
