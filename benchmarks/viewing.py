@@ -92,14 +92,19 @@ class Viewer:
 
     def cpu_seconds(self) -> float:
         """Return the CPU time of the server so far."""
-        fields = Path(f"/proc/{self._pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._pid)
 
     def peak_megabytes(self) -> float:
         """Return the largest memory of the server so far."""
         lines = Path(f"/proc/{self._pid}/status").read_text(encoding="utf-8").splitlines()
         [peak] = [line.split()[1] for line in lines if line.startswith("VmHWM")]
         return int(peak) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

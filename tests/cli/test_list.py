@@ -12,7 +12,7 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import Trajectory, load
 from trace_recorder.cli.list_runs import listing
-from trace_recorder.cli.list_table import as_flat_list, run_table
+from trace_recorder.cli.list_table import flat_row, run_table
 
 RUNS = {
     "a.json": {
@@ -171,11 +171,10 @@ def test_default_names_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_status_has_a_colour(runs: Path) -> None:
     """`list` prints success in green and failure in red."""
-    rows = as_flat_list(listing([runs]).trajectories)
+    rows = map(flat_row, listing([runs]).rows())
 
-    coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in run_table(rows, 60)]
-    assert coloured == [
-        {},
+    coloured = [{text.strip(): style for text, style in line if style} for line in run_table(rows, 60)]
+    assert coloured[1:] == [
         {"interrupted": "yellow"},
         {"completed": "green", "yes": "green"},
         {"completed": "green", "no": "red"},
@@ -228,12 +227,12 @@ def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
     journal's.
     """
     path = recorded(tmp_path / "run.json")
-    before = listing([tmp_path])
+    before = [*listing([tmp_path]).rows()]
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"llm_interactions": [', b'"llm_interactions": [{{{'))
     path.with_suffix(".jsonl").unlink()
 
-    assert listing([tmp_path], load_runs=pytest.fail) == before
+    assert [*listing([tmp_path], load_runs=pytest.fail).rows()] == before
 
 
 def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
@@ -250,5 +249,5 @@ def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
         read.append(path)
         return [load(path)]
 
-    [row] = listing([tmp_path], load_runs=load_it).trajectories
+    [row] = listing([tmp_path], load_runs=load_it).rows()
     assert (row.llm_calls, row.status, read) == (1, load(journal).status, [journal])

@@ -67,7 +67,7 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
     if where is None:
         return Runs(paths, strict, _path=path)
     selection = _Selection(where)
-    planned: Iterable[Planned] = map(Planned, paths)
+    planned: Iterable[Planned] = (Planned(str(run)) for run in paths)
     if not is_file:
         planned = Plan(path, condition_of(selection.terms))
     return Runs(selection.candidates(planned), strict, selection, _path=path)

@@ -8,16 +8,19 @@ from __future__ import annotations
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from sqlite3 import DatabaseError
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
-from trace_recorder.catalog.value_tables import FilesState, KeptPart, KeptParts, KnownRun
+from trace_recorder.catalog.searched_values import Single
+from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
+
+T = TypeVar("T")
 
 
 class RunOnDisk(NamedTuple):
@@ -52,21 +55,38 @@ def runs_on_disk(directory: Path, *, recursive: bool = True) -> Iterator[RunOnDi
 
 
 class Planned(NamedTuple):
-    """A run that may match a query."""
+    """A run that may match a query. `file` is its path."""
 
-    path: Path
-    is_known: bool = False
-    """Whether the run matches according to the index. Otherwise the run has to be read."""
-    kept: KeptParts = MappingProxyType({})
-    """The stored parts of the run that the caller asked for."""
+    file: str
+    known: Known | None = None
+    """The run in an index, according to which it matches. If this is None, the run has to be read."""
+
+    @property
+    def path(self) -> Path:
+        """The path of the run."""
+        return Path(self.file)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the run matches according to an index. Otherwise the run has to be read."""
+        return self.known is not None
+
+
+class Known(NamedTuple):
+    """A run in an index: its name there, the state of its files, and the values that the caller of `plan` asked for."""
+
+    plan: Plan
+    name: bytes
+    state: FilesState
+    values: tuple[Single, ...]
 
 
 class Plan:
     """The runs in and below a directory that may match a query, in the order of `load_all`.
 
     If `recursive` is False, the runs below the directory are left out. The state of each run's files is compared with
-    the state in the index. The index is in the directory, or at `index`. The iteration raises OSError at
-    its start if the directory cannot be read.
+    the state in the index. The index is in the directory, or at `index`. Each known run has the `values` with these
+    names, which are some of `SINGLE`. The iteration raises OSError at its start if the directory cannot be read.
     """
 
     def __init__(
@@ -74,31 +94,82 @@ class Plan:
         directory: Path,
         condition: Condition,
         index: Path | None = None,
-        parts: Sequence[KeptPart] = (),
+        values: Sequence[str] = (),
         *,
         recursive: bool = True,
     ) -> None:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory the iteration has left out so far, because they do not match the query."""
-        self._directory = directory
+        self.directory = directory
+        self.index = index
         self._condition = condition
-        self._index = index or index_file.index_path(directory)
-        self._parts = parts
+        self._values = values
         self._recursive = recursive
 
     def __iter__(self) -> Iterator[Planned]:
-        known, kept = _known(self._directory, self._condition, self._index, self._parts)
+        known, matching = _read_index(
+            self.directory, self.index, lambda tables: tables.values(self._condition, self._values)
+        )
         if not known:  # without an index, there are no states to compare with
-            yield from map(Planned, runs_in_directory(self._directory, recursive=self._recursive))
+            yield from (Planned(str(run)) for run in runs_in_directory(self.directory, recursive=self._recursive))
             return
-        for name, files, state in runs_on_disk(self._directory, recursive=self._recursive):
-            row = known.get(name)
+        place, prefix = None, ""
+        for name, files, state in runs_on_disk(self.directory, recursive=self._recursive):
+            if files.place is not place:
+                place, prefix = files.place, str(files.place / "_")[:-1]
+            row = known.pop(name, None)
             if row is None or row.state != state:
-                yield Planned(files.path)
-            elif row.run in kept:
-                yield Planned(files.path, is_known=True, kept=kept[row.run])
+                yield Planned(prefix + files.name)
+            elif row.run in matching:
+                yield Planned(prefix + files.name, Known(self, name, row.state, matching.pop(row.run)))
             else:
                 self.others[files.place] += 1
+
+
+_RUNS_AT_ONCE = 1000
+"""The parts of this many runs are read together. They are in memory together."""
+
+
+def with_parts(runs: Iterable[Planned], parts: Sequence[KeptPart]) -> Iterator[tuple[Planned, KeptParts | None]]:
+    """Yield each run with these parts from its index, or with None if the run has to be read.
+
+    An index may be updated after the runs were planned, so a run's parts are taken only if they belong to the planned
+    state of its files. Between two groups of runs, the index is closed: a caller may be slow, and an indexer must not
+    wait for it.
+    """
+    remaining = iter(runs)
+    while group := [*islice(remaining, _RUNS_AT_ONCE)]:
+        kept: dict[tuple[Plan, bytes], KeptParts] = {}
+        states = {(run.known.plan, run.known.name): run.known.state for run in group if run.known and parts}
+        for plan in {plan for plan, _ in states}:
+            names = {name: state for (of, name), state in states.items() if of is plan}
+            for name, texts in known_values(plan.directory, plan.index, names, parts).items():
+                kept[plan, name] = dict(zip(parts, map(str, texts), strict=True))
+        for run in group:
+            if run.known is None:
+                yield run, None
+            else:
+                yield run, kept.get((run.known.plan, run.known.name))
+
+
+def known_values(
+    directory: Path, index: Path | None, states: Mapping[bytes, FilesState], wanted: Sequence[str]
+) -> dict[bytes, list[Single]]:
+    """Return these values and parts of the runs that an index has in these states, by the names of the runs."""
+    with index_file.reading(index or index_file.index_path(directory), directory) as tables:
+        if tables is None:
+            return {}
+        try:
+            found = tables.of_names([*states], wanted)
+            return {run.name: values for run, values in found if states[run.name] == run.state}
+        except DatabaseError:  # SQLite found damage, although the file's modification time is right
+            return {}
+
+
+def known_states(directory: Path, index: Path | None = None) -> dict[bytes, FilesState]:
+    """Return the states of the files of the runs in an index, by the names of the runs."""
+    known, _ = _read_index(directory, index, lambda _: {})
+    return {name: run.state for name, run in known.items()}
 
 
 def known_runs(
@@ -108,24 +179,24 @@ def known_runs(
 
     The part is None if the run does not match `terms`.
     """
-    known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), [part])
+    condition = condition_of(terms)
+    known, kept = _read_index(directory, index, lambda tables: tables.kept(condition, [part]))
     return {name: (row.state, kept.get(row.run, {}).get(part)) for name, row in known.items()}
 
 
-def _known(
-    directory: Path, condition: Condition, index: Path, parts: Sequence[KeptPart]
-) -> tuple[dict[bytes, KnownRun], dict[int, KeptParts]]:
-    """Return the runs of an index by name, and the stored parts of each matching run by the id of the run."""
-    with index_file.reading(index, directory) as tables:
+def _read_index(
+    directory: Path, index: Path | None, read: Callable[[FactTables], dict[int, T]]
+) -> tuple[dict[bytes, KnownRun], dict[int, T]]:
+    """Return the runs of an index by name, and what `read` returns, by the id of the run.
+
+    Without an index, both are empty.
+    """
+    with index_file.reading(index or index_file.index_path(directory), directory) as tables:
         if tables is None:
             return {}, {}
         try:
-            kept = tables.kept(condition, parts)
+            found = read(tables)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
-            return {row.name: row for row in rows}, kept
-        except (
-            DatabaseError,
-            zlib.error,
-            ValueError,
-        ):  # there is damage, although the file's modification time is right
+            return {row.name: row for row in rows}, found
+        except (DatabaseError, zlib.error, ValueError):  # as above
             return {}, {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from io import FileIO
 from pathlib import Path
 
@@ -113,9 +113,17 @@ def row_of_run(run: Trajectory, path: Path, file: str = "", costs: RunCosts | No
     return row_with_costs(row, lambda: costs or costs_of_calls(run.llm_interactions))
 
 
-def row_of_json(text: str, file: str, path: Path) -> Row:
+def row_json(row: Row) -> Json:
+    """Return the members of a row."""
+    return {name: getattr(row, name) for name in _MEMBERS}
+
+
+_MEMBERS = tuple(member.name for member in fields(Row))
+
+
+def row_of_json(text: str, file: str, path: str) -> Row:
     """Return the row that an index stores as JSON, with this name and path of the run."""
-    return Row(**{**json.loads(text), "file": file, "path": str(path)})
+    return Row(**{**json.loads(text), "file": file, "path": path})
 
 
 def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, Single, TextInRun, storable
@@ -21,6 +21,7 @@ from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
+from trace_recorder.values.origins import ForkedFrom, run_origin_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -44,6 +45,9 @@ def values_of(run: Trajectory, *, with_texts: bool = True, costs: RunCosts | Non
         *(success, began, ended),
         _error_text(run.error),
         *_numbers_of(run, metrics, costs),
+        *(text_or_none(value) for value in (run.model, run.provider)),
+        sum_of_numbers(rewards_of(run).values()),
+        *origin_texts(run.metadata),
     )
     named = tuple(_named(run))
     texts: tuple[TextInRun, ...] = ()
@@ -57,6 +61,23 @@ def values_of(run: Trajectory, *, with_texts: bool = True, costs: RunCosts | Non
     return RunValues(*stored, is_exact=exact_time and stored == (single, named, texts))
 
 
+def text_or_none(value: Payload) -> str | None:
+    """Return the value if it is a text, and None otherwise."""
+    if isinstance(value, str):
+        return value
+    return None
+
+
+def origin_texts(metadata: Payload) -> tuple[str | None, str | None, str | None]:
+    """Return the ids of the run that a run continues, and of the run that it repeats, and the name of its file."""
+    origin = run_origin_of(metadata)
+    if origin is None:
+        return None, None, None
+    if isinstance(origin, ForkedFrom):
+        return origin.trajectory_id, None, origin.file
+    return None, origin.trajectory_id, origin.file
+
+
 def _storable_value(value: Single) -> Single:
     if isinstance(value, str):
         return storable(value)
@@ -66,16 +87,9 @@ def _storable_value(value: Single) -> Single:
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload], costs: RunCosts) -> Iterator[float | None]:
     for name in ("agent_steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"):
         yield number_of_value(metrics.get(name))
-    tokens = (
-        number_of_value(metrics.get("total_input_tokens", metrics.get("input_tokens"))),
-        number_of_value(metrics.get("output_tokens")),
-    )
-    known = [count for count in tokens if count is not None]
-    if known:
-        yield number_of_value(sum(known))
-    else:
-        yield None
-    yield from tokens
+    tokens = metrics.get("total_input_tokens", metrics.get("input_tokens")), metrics.get("output_tokens")
+    yield sum_of_numbers(tokens)
+    yield from map(number_of_value, tokens)
     yield costs.amount
     yield number_of_value(run.execution_time)
 
@@ -143,6 +157,14 @@ def number_of_value(value: Payload) -> float | None:
     if not math.isfinite(value) or abs(value) >= MAX_INTEGER:
         return None
     return value
+
+
+def sum_of_numbers(values: Iterable[Payload]) -> float | None:
+    """Return the sum of the values that are numbers, or None if none of them is a number."""
+    numbers = [number for value in values if (number := number_of_value(value)) is not None]
+    if not numbers:
+        return None
+    return number_of_value(sum(numbers))
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:

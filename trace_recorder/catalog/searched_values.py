@@ -43,10 +43,15 @@ NUMBERS = (
     *("tokens", "input_tokens", "output_tokens", "cost", "seconds"),
 )
 """The names of a run's figures: counts, tokens, the cost in US dollars, and the duration in seconds."""
-SINGLE = ("trajectory_id", "parent", "session", "task", "status", "success", "began", "ended", "error", *NUMBERS)
+SINGLE = (
+    *("trajectory_id", "parent", "session", "task", "status", "success", "began", "ended", "error", *NUMBERS),
+    *("model", "provider", "rewards", "forked_from", "replay_of", "origin_file"),
+)
 """The names of the values that have one value for each run.
 
-`began` and `ended` are seconds since 1970, and `success` is 1, 0 or None.
+`began` and `ended` are seconds since 1970, and `success` is 1, 0 or None. `rewards` is the sum of the rewards of the
+run as a whole. `forked_from` and `replay_of` are the trajectory ids of the run that this run continues or repeats, and
+`origin_file` is the name of its file.
 """
 Single = str | int | float | None
 
@@ -72,7 +77,7 @@ class Named:
 class RunValues:
     """The values of one run.
 
-    `single` has the values of the values in `SINGLE`, in that order. `is_exact` is False if a text had to be changed to
+    `single` has the values of the names in `SINGLE`, in that order. `is_exact` is False if a text had to be changed to
     be stored, or if the start time has no time zone.
     """
 

@@ -133,6 +133,33 @@ class FactTables:
             kept[run] = {part: texts[part] for part in parts}
         return kept
 
+    def values(self, condition: Condition, names: Sequence[str]) -> dict[int, tuple[Single, ...]]:
+        """Return these values of each matching run, by the id of the run. `names` are some of `SINGLE`."""
+        columns = "".join(f", r.{name}" for name in names)
+        sql = f"SELECT r.id{columns} FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+        return {run: tuple(values) for run, *values in self._ask(sql, condition)}
+
+    def of_names(self, names: Sequence[bytes], wanted: Sequence[str]) -> Iterator[tuple[KnownRun, list[Single]]]:
+        """Yield the runs with these names that the tables have, each with these values and parts.
+
+        `wanted` has names of `SINGLE`, or of `KeptPart`.
+        """
+        single, tables = [name for name in wanted if name not in _PARTS], "files f"
+        columns = "".join(f", r.{name}" for name in single)
+        if single:
+            tables += " JOIN runs r ON r.id = f.run"
+        if len(single) < len(wanted):
+            columns += ", k.parts"
+            tables += " JOIN kept k ON k.run = f.run"
+        places = ", ".join("?" for _ in names)
+        states = "document_changed, document_size, journal_changed, journal_size"
+        sql = f"SELECT path, f.run, {states}{columns} FROM {tables} WHERE path IN ({places})"  # noqa: S608 - names of ours
+        for name, run, *values in self.connection.execute(sql, names):
+            by_name: dict[str, Single] = dict(zip(single, values[4:], strict=False))
+            if len(single) < len(wanted):
+                by_name |= zip(_PARTS, kept_parts.unpack(values[-1]), strict=True)
+            yield KnownRun(name, run, FilesState(*values[:4])), [by_name[each] for each in wanted]
+
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trace_recorder.catalog.query import parse_query
-from trace_recorder.catalog.rows import Row
+from trace_recorder.catalog.rows import Row, row_json
 from trace_recorder.cli.arguments import (
     DEFAULT,
     AsJson,
@@ -22,11 +22,11 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName, in_order, jobs_for
-from trace_recorder.cli.list_table import as_flat_list, run_table
-from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.list_table import flat_row, run_table
+from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, print_table, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
 from trace_recorder.cli.read_files import failure_message, is_directory, load_each_local_or_remote
-from trace_recorder.cli.selecting import Limit, Reverse, SortBy, select_rows, selection_of
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, rows_of, select_rows, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
 
@@ -58,16 +58,18 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     selection = selection_of(None, *parse_query(query), sort=sort, reverse=reverse, limit=limit)
     paths = paths_or_default(paths)
-    selected = select_rows(
-        paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load_each_local_or_remote
-    )
+    load = load_each_local_or_remote
+    selected = select_rows(paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load)
     if not selected.count:
         fail(no_runs_message(paths))
     for file in selected.unread_files:
         warn(file.reason)
-    name_of = naming_in(paths)
-    rows = [replace(run.row, file=name_of(run.row.path)) for run in selected.runs]
-    _print(rows, paths_only=paths_only, as_json=as_json)
+    if paths_only:
+        _print_paths([run.planned.file for run in selected.runs], as_json=as_json)
+    else:
+        rows = (row for row in rows_of(selected.runs, naming_in(paths), load) if row is not None)
+        if selected.runs or as_json:
+            _print_rows(rows, as_json=as_json)
     if 0 < selected.read < selected.count:
         warn(
             f"read {pluralize(selected.read, 'run')} of {selected.count}: "
@@ -75,22 +77,24 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
         )
     if selected.unread_files:
         raise typer.Exit(2)
-    if not rows:
+    if not selected.runs:
         raise typer.Exit(1)
 
 
-def _print(rows: Sequence[Row], *, paths_only: bool, as_json: bool) -> None:
-    out = console()
-    if paths_only:
-        paths = [*dict.fromkeys(row.path for row in rows)]  # a file may have several runs
-        if as_json:
-            print_json(paths)
-        else:
-            print_lines(out, paths)
-    elif as_json:
-        print_json([asdict(row) for row in rows])
-    elif rows:
-        print_lines(out, run_table(as_flat_list(rows), table_width(out)))
+def _print_paths(paths: Sequence[str], *, as_json: bool) -> None:
+    paths = [*dict.fromkeys(paths)]  # a file may have several runs
+    if as_json:
+        print_json(paths)
+    else:
+        print_lines(console(), paths)
+
+
+def _print_rows(rows: Iterator[Row], *, as_json: bool) -> None:
+    if as_json:
+        print_json(map(row_json, rows))
+    else:
+        out = console()
+        print_table(out, run_table(map(flat_row, rows), table_width(out)))
 
 
 R = TypeVar("R")

@@ -25,7 +25,7 @@ from trace_recorder.cli.arguments import (
     paths_or_default,
 )
 from trace_recorder.cli.output import RunLoop, print_json
-from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
+from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results_of_unread
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.text_layout import in_one_line
@@ -75,10 +75,10 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument for each option
     selected = select_runs(paths, selection, index=index, jobs=jobs)
     with_text = {run.path for run in planned_runs(paths, condition, index).candidates}
     # every run that may match is read, even if an index knows that it matches, because the matching lines are printed
-    runs = PlannedRuns([Planned(path) for path in selected.paths if path in with_text])
+    runs = PlannedRuns([Planned(str(path)) for path in selected.paths if path in with_text])
     loop = RunLoop(len(runs.candidates))
     search = partial(matches_in_file, expression=expression, places=searched)
-    matches_of_runs = loop.over(results(runs, search, lambda _: [], jobs))
+    matches_of_runs = loop.over(results_of_unread(runs, search, jobs))
     if as_json:
         matches = [match.to_dict() for matches_of_run in matches_of_runs for match in matches_of_run]
         print_json(matches)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from itertools import islice
 
 import typer
-from rich.text import Text
 
+from trace_recorder.catalog.rows import row_json
 from trace_recorder.catalog.selection import Selection
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, no_runs_message, paths_or_default
 from trace_recorder.cli.list_runs import Listing, listing
-from trace_recorder.cli.list_table import as_flat_list, as_tree, run_table
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.list_table import run_table
+from trace_recorder.cli.output import console, fail, print_json, print_lines, print_table, table_width, warn
 from trace_recorder.cli.read_files import is_directory
 from trace_recorder.cli.selecting import (
     ErrorsOption,
@@ -31,12 +30,6 @@ from trace_recorder.cli.selecting import (
     Where,
     selection_of,
 )
-
-_LINES_AT_ONCE = 1000
-"""This many lines are printed together.
-
-Printing each line separately takes three times as long. All lines of 100,000 runs together would take 200 MB of memory.
-"""
 
 
 def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
@@ -75,12 +68,12 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
         limit=limit,
     )
     paths = paths_or_default(runs)
-    listed = listing(paths, selection, with_costs=True, index=index)
-    if not (listed.trajectories or listed.others or selection.terms):
+    listed = listing(paths, selection, index=index)
+    if not (listed.count or listed.others or selection.terms):
         fail(no_runs_message(paths))
     named_files = {str(path) for path in paths if not is_directory(path)}
     if as_json:
-        print_json(asdict(listed))
+        print_json({"trajectories": map(row_json, listed.rows()), "others": [*map(asdict, listed.others)]})
     else:
         _print_list(listed, named_files, selection)
     refused = [other for other in listed.others if other.file in named_files]
@@ -90,22 +83,19 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument for each option
         raise typer.Exit(1)
 
 
-def _print_list(runs: Listing, named_files: set[str], selection: Selection) -> None:
+def _print_list(listed: Listing, named_files: set[str], selection: Selection) -> None:
     """Print the rows.
 
     Also print the files that are not runs, if they were found in directories. If the command line names such a file,
     `list_` reports the file.
     """
     out = console()
+    rows = listed.flat_rows()
     if selection.sort in {None, "time"}:
-        rows = as_tree(runs.trajectories)
-    else:
-        rows = as_flat_list(runs.trajectories)
-    others = [f"  {other.reason}" for other in runs.others if other.file not in named_files]
-    if rows:
-        lines = run_table(rows, table_width(out))
-        while group := [*islice(lines, _LINES_AT_ONCE)]:
-            out.print(Text("\n").join(group), soft_wrap=True)
+        rows = listed.tree_rows()
+    others = [f"  {other.reason}" for other in listed.others if other.file not in named_files]
+    if listed.count:
+        print_table(out, run_table(rows, table_width(out)))
     elif selection.terms:
         print_lines(out, ["No run matches."], "bold")
     if others:

@@ -9,15 +9,18 @@ started during another run are below that run. The other runs of a session are b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import PurePath
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
-from rich.text import Text
 
 from trace_recorder.catalog.rows import Row
 from trace_recorder.catalog.run_tree import run_tree
+from trace_recorder.catalog.searched_values import Single
+from trace_recorder.cli.output import StyledLine
 from trace_recorder.cli.text_layout import in_one_line, local_time, number, rounded_number, seconds, shown_text
 from trace_recorder.values.messages import Payload
 
@@ -51,42 +54,66 @@ class TreeRow:
     parent: str = ""
 
 
-def as_flat_list(rows: Sequence[Row]) -> list[TreeRow]:
-    """Return the rows in their order, without indents."""
-    return [*map(_root, rows)]
-
-
-def _root(row: Row) -> TreeRow:
+def flat_row(row: Row) -> TreeRow:
+    """Return a row without an indent."""
     if row.forked_from:
         return TreeRow(row, origin=row.forked_from)
     return TreeRow(row, parent=row.parent or "")
 
 
-def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
+LINKS = ("trajectory_id", "parent", "session", "origin_file")
+"""The names of the values (`SINGLE`) that decide where a run is in the tree."""
+
+
+class Links(NamedTuple):
+    """The name of a run's file in the list, and the values of `LINKS`."""
+
+    file: str
+    trajectory_id: Single
+    parent: Single
+    session: Single
+    origin_file: Single
+
+
+class Branch(NamedTuple):
+    """The place of a row in the tree, by the number of the row in the list."""
+
+    row: int
+    depth: int
+    is_below_origin: bool
+    """Whether the row above it in the tree is the run that it continues or repeats, or its parent."""
+
+    def of(self, row: Row) -> TreeRow:
+        """Return the row with its indent."""
+        branch = flat_row(row)
+        if self.is_below_origin:
+            branch = TreeRow(row, origin=(row.forked_from or "").rpartition(" ")[2])
+        if self.depth > 0:
+            branch = replace(branch, indent="  " * (self.depth - 1) + BRANCH)
+        return branch
+
+
+def as_tree(rows: Sequence[Links]) -> list[Branch]:
     """Return the rows as a tree: each run is indented below the run that it continues or repeats, or below its parent.
 
     A fork or a replay names the file of the other run. Any other run names the id of its parent. A run that is below no
     such run is below the first of the rows of its session.
     """
-    by_name = {_name(row.file): place for place, row in enumerate(rows)}
     by_id = {row.trajectory_id: place for place, row in enumerate(rows) if row.trajectory_id is not None}
+    by_name: dict[str, int] = {}
+    if any(row.origin_file for row in rows):
+        by_name = {_name(row.file): place for place, row in enumerate(rows)}
     uppers = []
     for row in rows:
         upper = by_id.get(row.parent or "")
-        origin = PurePath((row.forked_from or "").rpartition(" ")[0] or row.replay_of or "")
+        origin = PurePath(str(row.origin_file or ""))
         if origin.name:  # the file is in the same directory, even if both were moved
             upper = by_name.get(_name(str(PurePath(row.file).with_name(origin.name))), upper)
         uppers.append(upper)
-    drawn = []
-    for place, depth in run_tree(uppers, [row.session for row in rows]):
-        row = rows[place]
-        branch = _root(row)
-        if depth > 0 and uppers[place] is not None:
-            branch = TreeRow(row, origin=(row.forked_from or "").rpartition(" ")[2])
-        if depth > 0:
-            branch = replace(branch, indent="  " * (depth - 1) + BRANCH)
-        drawn.append(branch)
-    return drawn
+    return [
+        Branch(row, depth, depth > 0 and uppers[row] is not None)
+        for row, depth in run_tree(uppers, [row.session for row in rows])
+    ]
 
 
 def _name(file: str) -> str:
@@ -128,6 +155,12 @@ class _Cells:
 
     def min_width(self, terminal: int) -> int:
         return min(self.width, max(_MIN_WIDTH, int(terminal * self.column.share)))
+
+    def fitted(self, cell: str, terminal: int | None) -> str:
+        """Return a cell of a row that was not there when the width was chosen."""
+        if terminal is None and self.column is not _TASK and cell_len(cell) > self.width:
+            return cell
+        return self.padded(cell)
 
     def padded(self, cell: str) -> str:
         """Return a cell of exactly this width: shortened, or padded with spaces."""
@@ -211,26 +244,39 @@ _COLUMNS = (
 )
 
 
-def run_table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
-    """Yield the titles, and a line for each run. `width` is the width of the terminal, or None for no limit."""
+_FIRST_ROWS = 500
+"""The columns and their widths are those of this many rows. Later rows are read after these are printed."""
+
+
+def run_table(rows: Iterable[TreeRow], width: int | None) -> Iterator[StyledLine]:
+    """Yield the titles, and a line for each run. `width` is the width of the terminal, or None for no limit.
+
+    Rows are taken as they are printed. If there are more than the first 500 rows, a column that is empty in these is
+    shown too, because a later row may need it. A later cell that is too long is shortened. Without a limit of the
+    width, it is printed whole, and its line is longer.
+    """
+    remaining = iter(rows)
+    first = [*islice(remaining, _FIRST_ROWS)]
     columns = []
     for column in _COLUMNS:
-        cells = _with_cells(column, rows)
+        cells = _with_cells(column, first)
         if width is None and column is _TASK:
             cells = replace(cells, width=min(cells.width, _MAX_TASK_WIDTH))
-        if column.shown_if_empty or any(cells.cells):
+        if column.shown_if_empty or len(first) == _FIRST_ROWS or any(cells.cells):
             columns.append(cells)
-    if width is not None and sum(cells.width + len(_GAP) for cells in columns) - len(_GAP) > width:
-        short = _with_cells(_FILE, [_with_short_name(row) for row in rows])
+    is_short = width is not None and sum(cells.width + len(_GAP) for cells in columns) - len(_GAP) > width
+    if width is not None and is_short:
+        short = _with_cells(_FILE, [_with_short_name(row) for row in first])
         columns = _fitting([short, *(cells for cells in columns if cells.column is not _FILE)], width)
-    yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
-    for index in range(len(rows)):
-        line = Text()
-        for cells in columns:
-            cell = cells.cells[index]
-            line.append(cells.padded(cell) + _GAP, cells.column.style_of(cell))
-        line.rstrip()
-        yield line
+    yield [(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")]
+    for index in range(len(first)):
+        cells_of_row = [(cells, cells.cells[index]) for cells in columns]
+        yield [(cells.padded(cell) + _GAP, cells.column.style_of(cell)) for cells, cell in cells_of_row]
+    for row in remaining:
+        if is_short:
+            row = _with_short_name(row)  # noqa: PLW2901 - the same row
+        cells_of_row = [(cells, in_one_line(cells.column.cell(row))) for cells in columns]
+        yield [(cells.fitted(cell, width) + _GAP, cells.column.style_of(cell)) for cells, cell in cells_of_row]
 
 
 def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:

@@ -2,7 +2,7 @@
 
 JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals `json.dumps(value,
 indent=2)`. A message object that occurs in several lists of messages is encoded once. A lazy sequence is read element
-by element.
+by element, and so is an iterator, which becomes a list.
 
 The progress bar appears on stderr if stderr is a terminal and the work takes more than a second. The bar shows only
 numbers, and no contents of a run. No thread draws the bar: it is updated between two files.
@@ -15,9 +15,11 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TextIO, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -67,6 +69,26 @@ def print_lines(out: Console, lines: Iterable[str | Text], style: str = "") -> N
             typer.echo(in_one_line(line), file=out.file)  # takes a tenth of the time of `Console.print`
 
 
+StyledLine = Sequence[tuple[str, str]]
+"""The texts of a line, each with its style. They have no control characters."""
+_LINES_AT_ONCE = 500
+"""This many lines of a table are printed together, because each call of `print` costs time."""
+
+
+def print_table(out: Console, lines: Iterable[StyledLine]) -> None:
+    """Print the lines of a table as they come, some at a time, without spaces at their ends."""
+    remaining = iter(lines)
+    while group := [*islice(remaining, _LINES_AT_ONCE)]:
+        if out.color_system is None:
+            plain = ("".join(text for text, _ in line).rstrip() for line in group)
+            typer.echo("\n".join(plain), file=out.file)
+            continue
+        styled = [*starmap(Text.assemble, group)]
+        for text in styled:
+            text.rstrip()
+        out.print(Text("\n").join(styled), soft_wrap=True)
+
+
 def warn(message: str) -> None:
     """Print a sentence on stderr."""
     typer.echo(f"trace-recorder: {in_one_line(message)}", err=True)
@@ -114,6 +136,8 @@ class _JsonWriter:
         """Yield the JSON text of a value at this depth."""
         if isinstance(value, Mapping) and value and level < _MAX_LEVEL:
             yield from self._object(value, level)
+        elif isinstance(value, Iterator):
+            yield from self._whole_elements(value, level)
         elif isinstance(value, Sequence) and not isinstance(value, str) and level <= _MAX_LEVEL:
             yield from self._array(value, level)
         else:
@@ -149,8 +173,25 @@ class _JsonWriter:
         else:
             yield "\n" + _INDENT * level + "]"
 
+    def _whole_elements(self, elements: Iterator[Payload], level: int) -> Iterator[str]:
+        before, between = "[\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
+        is_empty = True
+        for element in elements:
+            yield before + self._whole(element, level + 1)
+            before, is_empty = between, False
+        if is_empty:
+            yield "[]"
+        else:
+            yield "\n" + _INDENT * level + "]"
+
     def _whole(self, value: Payload, level: int) -> str:
-        text = json.dumps(value, ensure_ascii=self._ascii_only, indent=2)
+        text = json.dumps(value, ensure_ascii=self._ascii_only)
+        if not isinstance(value, Mapping | Sequence) or isinstance(value, str):
+            return text
+        try:
+            text = msgspec.json.format(text, indent=2)  # takes a tenth of the time of `json.dumps` with an indent
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # such as NaN, or a lone surrogate
+            text = json.dumps(value, ensure_ascii=self._ascii_only, indent=2)
         return text.replace("\n", "\n" + _INDENT * level)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from trace_recorder.catalog.planning import Plan, Planned
+from trace_recorder.catalog.planning import Plan, Planned, with_parts
 from trace_recorder.catalog.query import EVERY_RUN, Condition
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
@@ -47,28 +47,28 @@ def planned_runs(
     paths: Sequence[Path],
     condition: Condition = EVERY_RUN,
     index: Path | None = None,
-    parts: Sequence[KeptPart] = (),
+    values: Sequence[str] = (),
     *,
     recursive: bool = True,
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition.
 
-    `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `parts` are the parts
-    of a run that are taken from an index. Raises UnreadableError.
+    `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `values` are the
+    names of the values that a run has from an index. Raises UnreadableError.
     """
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
         if not is_directory(path):
-            yield from map(Planned, remote_runs_at(path))
+            yield from (Planned(str(run)) for run in remote_runs_at(path))
             return
         try:
-            plans.append(Plan(path, condition, index, parts, recursive=recursive))
+            plans.append(Plan(path, condition, index, values, recursive=recursive))
             yield from plans[-1]
         except OSError as error:
             raise UnreadableError(failure_message(path, error)) from error
 
-    candidates = [*each_once(paths, runs_at, lambda run: run.path)]
+    candidates = [*each_once(paths, runs_at, lambda run: run.file)]
     others = {os.path.realpath(place): runs for plan in plans for place, runs in plan.others.items()}
     return PlannedRuns(candidates, len(candidates) + sum(others.values()))
 
@@ -85,23 +85,33 @@ def naming_in(paths: Sequence[Path]) -> Callable[[str], str]:
     return lambda path: path[start:]
 
 
-def results(
+def results(  # noqa: PLR0913, PLR0917 - each caller states all but the engine
     planned: PlannedRuns,
     work: Callable[[Path], R],
-    known: Callable[[Planned], R],
+    known: Callable[[str], R],
+    part: KeptPart,
     jobs: int | None,
     engine: Engine = LOCAL,
 ) -> Iterator[R]:
     """Yield a result for each candidate, in the order of the candidates.
 
     `work` is called with the path of each run that has to be read, in several processes if there is much to read.
-    `known` is called with each run that an index knows.
+    `known` is called with this part of each other run, as JSON. Only some parts are in memory at once.
     """
+    read = results_of_unread(planned, work, jobs, engine)
+    for run, parts in with_parts(planned.candidates, [part]):
+        if not run.is_known:
+            yield next(read)
+        elif parts is None:  # the index was updated meanwhile
+            yield work(run.path)
+        else:
+            yield known(parts[part])
+
+
+def results_of_unread(
+    planned: PlannedRuns, work: Callable[[Path], R], jobs: int | None, engine: Engine = LOCAL
+) -> Iterator[R]:
+    """Yield what `work` returns for each candidate that no index knows, in the order of the candidates."""
     unread = planned.unread
     processes = jobs_for(unread, jobs)
-    read = engine.in_order(work, unread, processes, batch_for(unread, processes))
-    for run in planned.candidates:
-        if run.is_known:
-            yield known(run)
-        else:
-            yield next(read)
+    return engine.in_order(work, unread, processes, batch_for(unread, processes))

@@ -116,7 +116,7 @@ def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path
 
 
 def each_once(
-    paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], Path]
+    paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], str | Path]
 ) -> Iterator[T]:
     """Yield the runs that `runs_at` returns for these paths, each run once. `path_of` returns the path of a run."""
     yielded: set[str] = set()

@@ -1,15 +1,15 @@
 """Selects the runs that a command uses. All commands that take `--where` select by these functions.
 
 `selection_of` makes a `Selection` from options. Each option that selects runs, such as `--model NAME`, is a spelling of
-one term of the query language. `select_rows` returns the rows of the selected runs, for commands that print them.
-`select_runs` returns the selected runs, for commands that read or change them. Both ask the index first, and read only
-runs that the index does not know.
+one term of the query language. `select_rows` returns the selected runs in order, and `rows_of` their rows, for commands
+that print them. `select_runs` returns the selected runs, for commands that read or change them. All ask the index
+first, and read only runs that the index does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
-from trace_recorder.catalog.planning import Planned
+from trace_recorder.catalog.planning import Planned, with_parts
 from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
 from trace_recorder.catalog.rows import (
     Row,
@@ -28,11 +28,11 @@ from trace_recorder.catalog.rows import (
     row_of_run,
     row_with_costs,
 )
-from trace_recorder.catalog.selection import ALL_RUNS, SORTS, Selection, Sort
-from trace_recorder.catalog.value_tables import KeptPart
+from trace_recorder.catalog.searched_values import Single
+from trace_recorder.catalog.selection import ALL_RUNS, SORTS, OrderKey, Selection, Sort, order_key, values_of_row
 from trace_recorder.cli.arguments import check_names, completion_of, no_runs_message
 from trace_recorder.cli.output import Progress, fail, warn
-from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
+from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results_of_unread
 from trace_recorder.cli.read_files import UnreadableError, find_runs, load_local_or_remote, process_or_error
 from trace_recorder.errors import QueryError
 from trace_recorder.values.metrics import metrics_of
@@ -207,18 +207,19 @@ def selection_of(  # noqa: PLR0913 - one argument for each option
 
 @dataclass(frozen=True, slots=True)
 class SelectedRun:
-    """A selected run: its file, and what an index has of it. The `file` of its row is empty."""
+    """A selected run. If the run was read, it has its row, and the `file` of the row is empty."""
 
     planned: Planned
-    row: Row
+    values: tuple[Single, ...]
+    """The values that decide its place in the order, and further values that the caller of `select_rows` asked for."""
+    row: Row | None = None
     has_costs: bool = True
     """Whether the row has the costs of all calls of the run. If False, no call was read."""
 
-    def with_costs(self) -> SelectedRun:
-        """Return the run with a row that has the costs of all calls. The calls are read if they may have a price."""
-        if self.has_costs:
-            return self
-        return SelectedRun(self.planned, row_with_costs(self.row, partial(run_costs_or_unknown, self.planned.path)))
+    @property
+    def key(self) -> OrderKey:
+        """The place of the run in the order."""
+        return order_key(self.values, self.planned.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +255,21 @@ def select_rows(  # noqa: PLR0913 - each has a default
     selection: Selection,
     *,
     index: Path | None = None,
-    parts: Sequence[KeptPart] = (),
+    values: Sequence[str] = (),
     jobs: int | None = None,
     recursive: bool = True,
     with_costs: bool = False,
     load_runs: LoadRuns = load_one,
 ) -> SelectedRows:
-    """Return the selected runs at these paths, each with its row.
+    """Return the selected runs at these paths. `rows_of` returns their rows.
 
-    A run that an index knows is not read. `parts` are further parts of such a run to take from the index. Of a run that
-    has ended, only the beginning and the end of the document are read, unless a term is about calls or texts; then up
-    to `jobs` processes read whole runs. If `with_costs` is True, the rows have the costs of all calls. Raises
-    UnreadableError if a directory cannot be read.
+    A run that an index knows is not read. Of a run that has ended, only the beginning and the end of the document are
+    read, unless a term is about calls or texts; then up to `jobs` processes read whole runs. If `with_costs` is True,
+    the runs that are read as a whole have the costs of all calls in their rows. `values` are further values of each
+    run. Raises UnreadableError if a directory cannot be read.
     """
-    condition = condition_of(selection.terms)
-    planned = planned_runs(paths, condition, index, ["row", *parts], recursive=recursive)
+    condition, names = condition_of(selection.terms), (*selection.key_values, *values)
+    planned = planned_runs(paths, condition, index, names, recursive=recursive)
     read = partial(
         _read_rows, terms=selection.terms, with_costs=with_costs or selection.sort == "cost", load_runs=load_runs
     )
@@ -276,19 +277,52 @@ def select_rows(  # noqa: PLR0913 - each has a default
         jobs = 1
     runs: list[SelectedRun] = []
     unread_files = []
+    read_rows = results_of_unread(planned, read, jobs)
     with Progress(len(planned.candidates)) as progress:
-        rows_of_files = progress.over(results(planned, read, _known_rows, jobs))
-        for candidate, rows in zip(planned.candidates, rows_of_files, strict=True):
+        for candidate in progress.over(planned.candidates):
+            if candidate.known is not None:
+                runs.append(SelectedRun(candidate, candidate.known.values))
+                continue
+            rows = next(read_rows)
             if isinstance(rows, UnreadableError):
                 unread_files.append(UnreadFile(candidate.path, str(rows)))
-            else:
-                runs += [SelectedRun(candidate, row, has_costs) for row, has_costs in rows]
-    if selection.sort == "cost":
-        runs = [run.with_costs() for run in runs]
-    runs = selection.in_order(runs, lambda run: run.row)
-    if with_costs:
-        runs = [run.with_costs() for run in runs]
+                continue
+            for row, has_costs in rows:
+                if selection.sort == "cost" and not has_costs:
+                    row, has_costs = _with_costs(row, candidate.path), True  # noqa: PLW2901 - the same row
+                runs.append(SelectedRun(candidate, values_of_row(row, names), row, has_costs))
+    runs = selection.in_order(runs, lambda run: run.key)
     return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
+
+
+def rows_of(
+    runs: Sequence[SelectedRun], name_of: Callable[[str], str], load_runs: LoadRuns = load_one
+) -> Iterator[Row | None]:
+    """Yield the row of each run, with the costs of all calls, or None for a run whose files are gone.
+
+    `name_of` returns the name of a run in the list, from its path. A row that an index has is read when the caller
+    reaches it, and so are the calls of other runs, for their costs. A row that the index does not have any more is read
+    from the run's files.
+    """
+    for run, (planned, kept) in zip(runs, with_parts((run.planned for run in runs), ["row"]), strict=True):
+        row, file = run.row, name_of(planned.file)
+        if row is None and kept is not None:
+            yield row_of_json(kept["row"], file, planned.file)
+            continue
+        if row is None:
+            rows = _read_rows(planned.path, (), with_costs=False, load_runs=load_runs)
+            if isinstance(rows, UnreadableError) or len(rows) != 1:
+                yield None
+                continue
+            row = rows[0][0]
+        if not (run.row and run.has_costs):
+            row = _with_costs(row, planned.path)
+        yield replace(row, file=file)
+
+
+def _with_costs(row: Row, path: Path) -> Row:
+    """Return the row with the costs of all calls. The calls are read if they may have a price."""
+    return row_with_costs(row, partial(run_costs_or_unknown, path))
 
 
 def select_runs(  # noqa: PLR0913 - each has a default
@@ -296,23 +330,24 @@ def select_runs(  # noqa: PLR0913 - each has a default
     selection: Selection = ALL_RUNS,
     *,
     index: Path | None = None,
-    parts: Sequence[KeptPart] = (),
+    uses_index: bool = False,
     jobs: int | None = None,
     recursive: bool = True,
 ) -> PlannedRuns:
     """Return the selected runs at these paths, for a command that reads or changes them.
 
-    Each run has the `parts` that an index has of it. If every run is selected, no run is read. Report the files that
-    could not be read; the command has to exit with its code for failures if there are `unreadable` ones. Exits with a
-    sentence if there is no run, or if no run matches. Raises UnreadableError if a directory cannot be read.
+    If every run is selected, no run is read, and an index is asked only if the command `uses_index` for parts of runs.
+    Report the files that could not be read; the command has to exit with its code for failures if there are
+    `unreadable` ones. Exits with a sentence if there is no run, or if no run matches. Raises UnreadableError if a
+    directory cannot be read.
     """
-    if selection.is_every_run and parts:
-        planned = planned_runs(paths, EVERY_RUN, index, parts, recursive=recursive)
+    if selection.is_every_run and uses_index:
+        planned = planned_runs(paths, EVERY_RUN, index, recursive=recursive)
     elif selection.is_every_run:
-        candidates = [*map(Planned, find_runs(paths, recursive=recursive))]
+        candidates = [Planned(str(run)) for run in find_runs(paths, recursive=recursive)]
         planned = PlannedRuns(candidates, len(candidates))
     else:
-        rows = select_rows(paths, selection, index=index, parts=parts, jobs=jobs, recursive=recursive)
+        rows = select_rows(paths, selection, index=index, jobs=jobs, recursive=recursive)
         for file in rows.unread_files:
             warn(file.reason)
         planned = PlannedRuns([run.planned for run in rows.runs], rows.count, len(rows.unread_files))
@@ -328,10 +363,6 @@ def select_runs(  # noqa: PLR0913 - each has a default
 
 _RowAndCosts = tuple[Row, bool]
 """The row of a run, and whether the row has the costs of all calls."""
-
-
-def _known_rows(run: Planned) -> list[_RowAndCosts]:
-    return [(row_of_json(run.kept["row"], "", run.path), True)]
 
 
 def _read_rows(

@@ -57,17 +57,17 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     workers = Engine(engine, address)
     selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
     part: KeptPart = "stats" if groups is None else "measures"
-    runs = select_runs(paths_or_default(paths), selection, index=index, parts=[part], jobs=jobs)
+    runs = select_runs(paths_or_default(paths), selection, index=index, uses_index=True, jobs=jobs)
     loop, out = RunLoop(len(runs.candidates)), console()
     if groups is None:
         figures = Stats()
-        counted = results(runs, count_run, lambda known: Stats.from_text(known.kept["stats"]), jobs, workers)
+        counted = results(runs, count_run, Stats.from_text, part, jobs, workers)
         for run_figures in loop.over(counted):
             figures.merge(run_figures)
         report = figures.to_json()
         lines = figure_lines(report, table_width(out))
     else:
-        measured = results(runs, measures_in, lambda known: measures_from(known.kept["measures"]), jobs, workers)
+        measured = results(runs, measures_in, measures_from, part, jobs, workers)
         for measures in loop.over(measured):
             groups.add(measures)
         comparison = groups.comparison(against, most_names=None if as_json else MAX_SHOWN)

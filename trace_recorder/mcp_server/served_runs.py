@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trace_recorder.catalog.matching import Matcher
-from trace_recorder.catalog.planning import Plan
+from trace_recorder.catalog.planning import Plan, with_parts
 from trace_recorder.catalog.query import Term, condition_of
 from trace_recorder.catalog.value_tables import KeptPart, KeptParts
 from trace_recorder.formats.any_file import load
@@ -84,11 +84,11 @@ class ServedRuns:
     def found(self, terms: tuple[Term, ...], parts: Sequence[KeptPart] = ()) -> Iterator[FoundRun]:
         """Yield the runs that may match all terms. A run with kept parts matches. Any other run has to be read."""
         start = len(str(self.directory / "_")) - 1
-        for run in Plan(self.directory, condition_of(terms), parts=parts):
-            name = str(run.path)[start:].replace(os.sep, "/")
+        for run, kept in with_parts(Plan(self.directory, condition_of(terms)), parts):
+            name = run.file[start:].replace(os.sep, "/")
             path = self._files.path_of(name)
             if path is not None:
-                yield FoundRun(identity_of(name), path, run.kept)
+                yield FoundRun(identity_of(name), path, kept or {})
 
 
 class MatchingRunReader:

@@ -15,6 +15,8 @@ _CONTROL_CHARACTERS = lazy_pattern(
 
 def escape_control_characters(text: str) -> str:
     """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
+    if text.isascii() and text.isprintable():  # most texts are, and this is much faster
+        return text
     return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 

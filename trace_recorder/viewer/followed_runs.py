@@ -4,9 +4,10 @@ The list has the same runs as the command `list` (`storage/run_files.py`). The n
 directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served,
 even if a file became such a link after its run was listed.
 
-`look` compares the sizes and times of all files with those of the last look. Then `read_one` reads one changed run at a
-time, so a caller can stop after any run. Only one thread at a time may call these two. Every thread must hold `lock`
-while it uses the attributes.
+`look` compares the sizes and times of all files with those of the last look. The first look takes from the index what
+filters and sorts the runs that the index has. Their rows stay in the index until a client sees them. Then `read_one`
+reads one changed run at a time, so a caller can stop after any run. Only one thread at a time may call these two. Every
+thread must hold `lock` while it uses the attributes.
 
 The costs of a run are the sum of the costs of its calls (`figures/cost.py`). For the costs, all calls have to be read,
 while a row of the list needs only the ends of the run's files. So costs are read run by run, the newest runs first.
@@ -26,9 +27,10 @@ from pathlib import Path
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.matching import RunState
-from trace_recorder.catalog.planning import known_runs
+from trace_recorder.catalog.planning import known_runs, known_states, known_values
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
+from trace_recorder.catalog.searched_values import SINGLE
 from trace_recorder.catalog.value_tables import FilesState, KeptPart
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.figures.cost import RunCosts
@@ -118,8 +120,9 @@ The pause is this many times the duration of the last look. So looks take at mos
 """
 SHORT_SECONDS = 0.05
 """If the last look took less time than this, each request looks at the files again."""
-_Result = tuple[Json, Json | None] | str
-"""The row of a run, and its costs if they are known; or the reason why the run cannot be read."""
+_KNOWN_AT_ONCE = 500
+"""The values of this many runs of an index are read together."""
+_STATUS = SINGLE.index("status")
 
 
 class FollowedRuns:
@@ -130,7 +133,7 @@ class FollowedRuns:
 
     def __init__(self, files: ServedFiles, index: Path | None = None) -> None:
         self.lock = threading.RLock()
-        self.rows = RunRows()
+        self.rows = RunRows(self._rows_in_index)
         self.runs: dict[str, RunState] = {}
         """The runs that have a row."""
         self.unreadable: dict[str, tuple[FilesState, str]] = {}
@@ -148,8 +151,8 @@ class FollowedRuns:
         """A number that grows with each change of a row or of an unreadable file."""
         self._files = files
         self._index = index
-        self._index_rows: dict[str, tuple[FilesState, str | None]] | None = None
-        """The rows of the index for runs that were not read yet."""
+        self._index_states: dict[bytes, FilesState] | None = None
+        """The states of the runs that the index has and the first look has not found yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
         self._states: dict[str, FilesState] = {}
@@ -167,7 +170,7 @@ class FollowedRuns:
         The longer the last look took, the longer is the pause before the next look. The pause is at most `max_pause`
         seconds.
         """
-        if self.is_looking or self._index_rows is None:
+        if self.is_looking or self._index_states is None:
             return True
         pause = SHARE * self._look_seconds
         if self._look_seconds < SHORT_SECONDS:
@@ -184,25 +187,81 @@ class FollowedRuns:
     def look(self, seconds: float = math.inf) -> None:
         """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory.
 
-        The first look stops after `seconds`, and the next call continues it. Until then, only the compared runs are
-        known.
+        The first look stops after `seconds`, and the next call continues it, for as long as all calls before. So there
+        are few calls, whose answers cost more the more runs are known. Until its end, only the compared runs are known.
         """
-        if self._index_rows is None:
-            self._index_rows = self.known_to_index("summary")
+        if self._index_states is None:
+            self._index_states = known_states(self._files.directory, self._index)
         began = time.monotonic()
         is_first, remaining, self._remaining = not self._looked_at, self._remaining, None
         if remaining is None:
             remaining, self._states, self._look_seconds = self._files.states(), {}, 0.0
+        until = began + max(seconds, self._look_seconds)
+        group: dict[str, FilesState] = {}
         for name, state in remaining:
-            self._states[name] = state
-            if is_first and time.monotonic() >= began + seconds:
+            self._states[name] = group[name] = state
+            if is_first and len(group) == _KNOWN_AT_ONCE:
+                self._take_known(group)
+                group = {}
+            if is_first and time.monotonic() >= until:
                 self._remaining = remaining
                 break
+        if is_first:
+            self._take_known(group)
         with self.lock:
             self._compare(self._states)
         self._look_seconds += time.monotonic() - began
         if not self.is_looking:
-            self._looked_at, self._states = time.monotonic(), {}
+            self._looked_at, self._states, self._index_states = time.monotonic(), {}, {}
+
+    def _take_known(self, states: Mapping[str, FilesState]) -> None:
+        """Add the runs that the index has in these states, without their rows."""
+        known = {}
+        for name, state in states.items():
+            key = _index_name(name)
+            if self._index_states and self._index_states.pop(key, None) == state:
+                known[key] = state
+        if not known:
+            return
+        # The row of a run without a document has only the ends of the journal, and the index has more values of it.
+        journals = {key: state for key, state in known.items() if key.endswith(b".jsonl")}
+        values_of_runs = known_values(self._files.directory, self._index, known, SINGLE)
+        rows_of_journals = self._kept_rows(journals)
+        with self.lock:
+            for key, values in values_of_runs.items():
+                name, state = _list_name(key), known[key]
+                if name in rows_of_journals:
+                    self.rows.put(*rows_of_journals[name])
+                else:
+                    self.rows.put_known(name, state.changed / 1e9, values)
+                self.runs[name] = state, values[_STATUS]
+            self.version += 1
+
+    def _kept_rows(self, states: Mapping[bytes, FilesState]) -> dict[str, tuple[Json, Json | None]]:
+        """Return the rows that the index has for these states, each with the costs of the run's calls."""
+        rows = {}
+        for key, [text] in known_values(self._files.directory, self._index, states, ["summary"]).items():
+            row, costs = json.loads(str(text))
+            name = _list_name(key)
+            rows[name] = _with_files(row, name, states[key]), costs
+        return rows
+
+    def _rows_in_index(self, names: Sequence[str]) -> dict[str, Json]:
+        """Return the rows of runs that were added without their rows.
+
+        A row that the index does not have any more is read from the run's files.
+        """
+        states = {_index_name(name): self.runs[name][0] for name in names}
+        rows = {name: {**row, **(costs or {})} for name, (row, costs) in self._kept_rows(states).items()}
+        for key, state in states.items():
+            name = _list_name(key)
+            if name in rows:
+                continue
+            result = try_call(partial(self._row_of, name, state), partial(why_unreadable, self._files.directory / name))
+            if not isinstance(result, str):  # otherwise the next look finds that the file has changed
+                rows[name] = result
+                self.version += self.rows.put(result)
+        return rows
 
     def _compare(self, states: Mapping[str, FilesState]) -> None:
         """Note which runs are new, changed, running or gone."""
@@ -235,10 +294,9 @@ class FollowedRuns:
             if isinstance(result, str):
                 self._set_unreadable(name, state, result)
                 return
-            row, costs = result
             self.unreadable.pop(name, None)
-            self.version += self.rows.put(row, costs)
-            self.runs[name] = state, row["status"]
+            self.version += self.rows.put(result)
+            self.runs[name] = state, result["status"]
 
     def read_costs(self, name: str) -> None:
         """Read the calls of a run for their costs."""
@@ -257,7 +315,7 @@ class FollowedRuns:
         Each has its state, and its kept text if the run matches `terms`.
         """
         known = known_runs(self._files.directory, terms, self._index, what)
-        return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
+        return {_list_name(name): kept for name, kept in known.items()}
 
     def _is_changed(self, name: str, state: FilesState) -> bool:
         """Return whether a run is new, or its files changed since it was read."""
@@ -267,29 +325,12 @@ class FollowedRuns:
     def _running(self) -> list[str]:
         return [name for name, (_, status) in self.runs.items() if status == "running"]
 
-    def _row_of(self, name: str, state: FilesState) -> _Result:
-        """Return the row of a run.
-
-        If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
-        files are read.
-        """
-        kept = None
-        if self._index_rows:
-            kept = self._index_rows.pop(name, None)
-        if kept is not None and kept[0] == state and kept[1] is not None:
-            row, costs = json.loads(kept[1])
-        else:
-            path, costs = self._files.path_of(name), None
-            if path is None:
-                return f"{name} is a link that leads out of the directory"
-            row = summary_of(path, name)
-        changed = datetime.fromtimestamp(state.changed / 1e9, UTC)
-        return {
-            **row,
-            "id": name,
-            "bytes": state.size,
-            "modified": changed.isoformat(),
-        }, costs
+    def _row_of(self, name: str, state: FilesState) -> Json | str:
+        """Read the row of a run, or return why its files must not be read."""
+        path = self._files.path_of(name)
+        if path is None:
+            return f"{name} is a link that leads out of the directory"
+        return _with_files(summary_of(path, name), name, state)
 
     def _set_unreadable(self, name: str, state: FilesState, reason: str) -> None:
         before = self.unreadable.get(name)
@@ -306,6 +347,21 @@ class FollowedRuns:
         if self.runs.pop(name, None) is not None:
             self.rows.remove(name)
         self.version += 1
+
+
+def _with_files(row: Json, name: str, state: FilesState) -> Json:
+    changed = datetime.fromtimestamp(state.changed / 1e9, UTC)
+    return {**row, "id": name, "bytes": state.size, "modified": changed.isoformat()}
+
+
+def _index_name(name: str) -> bytes:
+    """Return the name of a run in an index."""
+    return os.fsencode(name.replace("/", os.sep))
+
+
+def _list_name(name: bytes) -> str:
+    """Return the name of a run in the list."""
+    return os.fsdecode(name).replace(os.sep, "/")
 
 
 def why_unreadable(path: Path, error: Exception) -> str:

@@ -1,7 +1,8 @@
 """The rows of the list of runs, in a table of SQLite in memory, which filters, sorts and counts them.
 
 The table has the columns of the index (`SINGLE`) with the same names and meanings. So a filter of the list is a term of
-the query language, and `catalog/query.py` makes its SQL. Only one thread at a time may use the table.
+the query language, and `catalog/query.py` makes its SQL. The table has what filters and sorts a row. The row itself is
+in the table only if no index has it. Only one thread at a time may use the table.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import json
 import os
 import sqlite3
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_tree import run_tree
-from trace_recorder.catalog.run_values import number_of_value, seconds_of
+from trace_recorder.catalog.run_values import number_of_value, origin_texts, seconds_of, sum_of_numbers, text_or_none
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
@@ -23,8 +24,11 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import ListRequest, SortColumn
 from trace_recorder.viewer.parts import Json
 
-_OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
-"""Columns that the index does not have. `listed` is the start of a run, or the time of its files."""
+_OWN = ("listed", "text", "needs_costs", "row")
+"""Columns that the index does not have.
+
+`listed` is the start of a run, or the time of its files. `row` is the row as JSON, or NULL if an index has it.
+"""
 _NAMES = ("name", *SINGLE, *_OWN)
 _SCHEMA = f"""
 CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, {", ".join(_NAMES)}, UNIQUE (name));
@@ -36,6 +40,7 @@ CREATE INDEX by_status ON runs (status, success);
 CREATE INDEX by_model ON runs (model);
 CREATE INDEX without_costs ON runs (listed) WHERE needs_costs;
 """
+_BEGAN = SINGLE.index("began")
 _PLACES = ", ".join("?" for _ in _NAMES)
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES)
 _PUT = f"INSERT INTO runs ({', '.join(_NAMES)}) VALUES ({_PLACES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}"  # noqa: S608 - names of ours
@@ -64,9 +69,13 @@ class Arrangement(NamedTuple):
 
 
 class RunRows:
-    """The rows of runs, by their names in the list. Each row has a number of its own, which no later row gets."""
+    """The rows of runs, by their names in the list. Each row has a number of its own, which no later row gets.
 
-    def __init__(self) -> None:
+    `read_known` returns rows that are not in the table, by their names, as far as there are such rows.
+    """
+
+    def __init__(self, read_known: Callable[[Sequence[str]], Mapping[str, Json]]) -> None:
+        self._read_known = read_known
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.create_function("folded", 1, _folded, deterministic=True)
         self._connection.executescript(_SCHEMA)
@@ -82,12 +91,20 @@ class RunRows:
         before = self._connection.execute("SELECT row, needs_costs FROM runs WHERE name = ?", (name,)).fetchone()
         if before == (text, needs_costs):
             return False
-        listed = seconds_of(row["start_time"])[0]
+        single = _single(row)
+        listed = single[_BEGAN]
         if listed is None:
             listed = seconds_of(row.get("modified"))[0]
-        own = listed, _text(row.get("model")), _searched_text(row), _sum_of_rewards(row), *_origins(row)
-        self._connection.execute(_PUT, (name, *_single(row), *own, needs_costs, text))
+        self._connection.execute(_PUT, (name, *single, listed, _searched_text(row), needs_costs, text))
         return True
+
+    def put_known(self, name: str, modified: float, values: Sequence[Single]) -> None:
+        """Add a run whose row is in an index, by its values of `SINGLE`. `modified` is the time of its files."""
+        listed = values[_BEGAN]
+        if listed is None:
+            listed = modified
+        row = {**dict(zip(SINGLE, values, strict=True)), "id": name}
+        self._connection.execute(_PUT, (_key(name), *values, listed, _searched_text(row), False, None))
 
     def put_costs(self, name: str, costs: Json) -> None:
         """Add the costs of the calls of a run to its row."""
@@ -141,14 +158,31 @@ class RunRows:
         is listed.
         """
         places = ", ".join("?" for _ in numbers)
-        sql = f"SELECT r.number, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
+        sql = f"SELECT r.number, r.name, r.row, {_ORIGIN} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
+        found = self._connection.execute(sql, [*numbers]).fetchall()
+        rows = self._rows_of((name, text) for _, name, text, _ in found)
         known: dict[int, Json] = {}
-        for number, text, origin in self._connection.execute(sql, [*numbers]):
-            known[number] = {**json.loads(text), "origin": _name(origin), "depth": 0}
+        for number, name, _, origin in found:
+            if name in rows:
+                known[number] = {**rows[name], "origin": _name(origin), "depth": 0}
         for number, depth in zip(numbers, depths, strict=False):
             if number in known:
                 known[number]["depth"] = depth
         return [known.get(number) for number in numbers]
+
+    def _rows_of(self, found: Iterable[tuple[bytes, str | None]]) -> dict[bytes, Json]:
+        """Return the rows of runs, in the same order, from their names and what the table has of their rows."""
+        texts = dict(found)
+        known: Mapping[str, Json] = {}
+        if None in texts.values():
+            known = self._read_known([os.fsdecode(name) for name, text in texts.items() if text is None])
+        rows = {}
+        for name, text in texts.items():
+            if text is not None:
+                rows[name] = json.loads(text)
+            elif os.fsdecode(name) in known:
+                rows[name] = known[os.fsdecode(name)]
+        return rows
 
     def counts(self) -> Json:
         """Return the numbers of rows: of all rows, of each status, success and model, and of rows without costs."""
@@ -205,8 +239,8 @@ class RunRows:
         return _name(name)
 
     def _related(self, column: str, identity: str | None) -> list[Json]:
-        sql = f"SELECT row FROM runs WHERE {column} = ? ORDER BY listed, name"  # noqa: S608 - a name of ours
-        return [json.loads(text) for (text,) in self._connection.execute(sql, (identity,))]
+        sql = f"SELECT name, row FROM runs WHERE {column} = ? ORDER BY listed, name"  # noqa: S608 - a name of ours
+        return [*self._rows_of(self._connection.execute(sql, (identity,)).fetchall()).values()]
 
 
 class _ArrangedRow(NamedTuple):
@@ -238,45 +272,32 @@ def _name(key: bytes | None) -> str | None:
 
 def _single(row: Json) -> tuple[Single, ...]:
     """Return the columns of `SINGLE`, from a row of the list."""
-    tokens = number_of_value(row["total_input_tokens"]), number_of_value(row["output_tokens"])
-    known = [count for count in tokens if count is not None]
-    success = error = None
+    success = error = rewards = None
     if isinstance(row["success"], bool):
         success = int(row["success"])
     if row["error"] is not None:
-        error = storable(plain_text(row["error"]))
+        error = plain_text(row["error"])
+    if isinstance(row["rewards"], Mapping):
+        rewards = sum_of_numbers(row["rewards"].values())
     counts = (row[name] for name in ("steps", "llm_calls", "failed_llm_calls", "tool_calls", "failed_tool_calls"))
-    return (
-        *(_text(row[name]) for name in ("trajectory_id", "parent", "session", "task", "status")),
-        success,
+    tokens = row["total_input_tokens"], row["output_tokens"]
+    values = (
+        *(plain_text(row[name]) or None for name in ("trajectory_id", "parent", "session", "task")),
+        *(plain_text(row["status"]), success),
         *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
         error,
         *map(number_of_value, counts),
-        *(sum(known) if known else None, *tokens),
+        *(sum_of_numbers(tokens), *map(number_of_value, tokens)),
         *(number_of_value(row["cost"]), number_of_value(row["execution_time_seconds"])),
+        *(text_or_none(row["model"]), text_or_none(row["provider"]), rewards),
+        *origin_texts(row),
     )
+    return tuple(storable(value) if isinstance(value, str) else value for value in values)
 
 
 def _searched_text(row: Json) -> str:
     texts = (row["task"], row["id"], row["model"], row["provider"])
     return storable(" ".join(text for text in texts if isinstance(text, str)).casefold())
-
-
-def _sum_of_rewards(row: Json) -> float | None:
-    rewards = row["rewards"]
-    if not isinstance(rewards, Mapping):
-        return None
-    values = [number for value in rewards.values() if (number := number_of_value(value)) is not None]
-    return sum(values) if values else None
-
-
-def _origins(row: Json) -> tuple[str | None, str | None]:
-    """Return the trajectory ids of the run from which this run was forked, and of the run that this run replays.
-
-    Each id may be None.
-    """
-    forked_from, replay_of = (row[kind] or {} for kind in ("forked_from", "replay_of"))
-    return _text(forked_from.get("trajectory_id")), _text(replay_of.get("trajectory_id"))
 
 
 def _text(value: Payload) -> str | None:
