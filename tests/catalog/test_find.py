@@ -15,7 +15,7 @@ from tests.cli.invoking import invoke, recorded
 from tests.searching import IS_SEARCH
 from trace_recorder import QueryError, UnreadableRunsError, load, load_all, open_index
 
-QUERIES = (20 if IS_SEARCH else 8) * len(QUERY_FIELDS)
+QUERIES = (20 if IS_SEARCH else 12) * len(QUERY_FIELDS)
 
 
 @pytest.fixture(scope="module")
