@@ -9,8 +9,8 @@ import fsspec
 import pytest
 
 from tests.cli.invoking import invoke, recorded
+from trace_recorder.storage.remote_files import address_of, remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
-from trace_recorder.tables.remote_files import remote_runs, url_of
 
 
 @pytest.fixture
@@ -133,8 +133,8 @@ def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     """A Windows path, and a path with a colon, are not URLs."""
     (tmp_path / "s3:").mkdir()
 
-    assert [url_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4
-    assert [url_of(Path(one)) for one in ("s3://b/r", "hf://datasets/o/n/a.json", "file:///tmp/a")] == [
+    assert [address_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4
+    assert [address_of(Path(one)) for one in ("s3://b/r", "hf://datasets/o/n/a.json", "file:///tmp/a")] == [
         "s3://b/r",
         "hf://datasets/o/n/a.json",
         "file:///tmp/a",

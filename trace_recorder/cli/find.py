@@ -25,7 +25,7 @@ from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.list_table import as_flat_list, run_table
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
-from trace_recorder.cli.read_files import failure_message, is_directory, load_each_local_or_remote
+from trace_recorder.cli.read_files import failure_message, is_directory, load_runs
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, select_rows, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
@@ -58,9 +58,7 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     selection = selection_of(None, *parse_query(query), sort=sort, reverse=reverse, limit=limit)
     paths = paths_or_default(paths)
-    selected = select_rows(
-        paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load_each_local_or_remote
-    )
+    selected = select_rows(paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load_runs)
     if not selected.count:
         fail(no_runs_message(paths))
     for file in selected.unread_files:

@@ -15,7 +15,8 @@ from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import EVERY_RUN, Condition
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
-from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, remote_runs_at
+from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, runs_at_address
+from trace_recorder.storage.addresses import Part, address_of
 
 R = TypeVar("R")
 
@@ -59,8 +60,12 @@ def planned_runs(
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
+        url = address_of(path)
+        if url is not None:
+            yield from map(Planned, runs_at_address(path, url))
+            return
         if not is_directory(path):
-            yield from map(Planned, remote_runs_at(path))
+            yield Planned(path)
             return
         try:
             plans.append(Plan(path, condition, index, parts, recursive=recursive))
@@ -91,15 +96,16 @@ def results(
     known: Callable[[Planned], R],
     jobs: int | None,
     engine: Engine = LOCAL,
+    part: Part = "run",
 ) -> Iterator[R]:
     """Yield a result for each candidate, in the order of the candidates.
 
     `work` is called with the path of each run that has to be read, in several processes if there is much to read.
-    `known` is called with each run that an index knows.
+    `known` is called with each run that an index knows. `part` is the part of a run that `work` reads.
     """
     unread = planned.unread
     processes = jobs_for(unread, jobs)
-    read = engine.in_order(work, unread, processes, batch_for(unread, processes))
+    read = engine.in_order(work, unread, processes, batch_for(unread, processes), part)
     for run in planned.candidates:
         if run.is_known:
             yield known(run)

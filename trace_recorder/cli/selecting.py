@@ -18,7 +18,7 @@ import typer
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.planning import Planned
-from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
+from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Condition, Term, condition_of, parse_moment, parse_query
 from trace_recorder.catalog.rows import (
     Row,
     current_summary,
@@ -33,8 +33,10 @@ from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.arguments import check_names, completion_of, no_runs_message
 from trace_recorder.cli.output import Progress, fail, warn
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, find_runs, load_local_or_remote, process_or_error
+from trace_recorder.cli.read_files import UnreadableError, find_runs, load_run, process_or_error
 from trace_recorder.errors import QueryError
+from trace_recorder.figures.cost import may_have_price
+from trace_recorder.storage.addresses import Part, copied_ahead
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -214,6 +216,11 @@ class SelectedRun:
     has_costs: bool = True
     """Whether the row has the costs of all calls of the run. If False, no call was read."""
 
+    @property
+    def needs_calls_for_costs(self) -> bool:
+        """Whether `with_costs` reads the calls of the run."""
+        return not self.has_costs and may_have_price(self.row.status, self.row.llm_calls)
+
     def with_costs(self) -> SelectedRun:
         """Return the run with a row that has the costs of all calls. The calls are read if they may have a price."""
         if self.has_costs:
@@ -246,7 +253,7 @@ LoadRuns = Callable[[Path], Iterable[Trajectory]]
 
 def load_one(path: Path) -> list[Trajectory]:
     """Return the only run of a file. Raises the exceptions of `load`, also if the file has several runs."""
-    return [load_local_or_remote(path)]
+    return [load_run(path)]
 
 
 def select_rows(  # noqa: PLR0913 - each has a default
@@ -274,21 +281,45 @@ def select_rows(  # noqa: PLR0913 - each has a default
     )
     if not condition.needs_calls:
         jobs = 1
+    part = _part_read(condition, selection, with_costs=with_costs)
     runs: list[SelectedRun] = []
     unread_files = []
     with Progress(len(planned.candidates)) as progress:
-        rows_of_files = progress.over(results(planned, read, _known_rows, jobs))
+        rows_of_files = progress.over(results(planned, read, _known_rows, jobs, part=part))
         for candidate, rows in zip(planned.candidates, rows_of_files, strict=True):
             if isinstance(rows, UnreadableError):
                 unread_files.append(UnreadFile(candidate.path, str(rows)))
             else:
                 runs += [SelectedRun(candidate, row, has_costs) for row, has_costs in rows]
     if selection.sort == "cost":
-        runs = [run.with_costs() for run in runs]
+        runs = _with_costs(runs)
     runs = selection.in_order(runs, lambda run: run.row)
     if with_costs:
-        runs = [run.with_costs() for run in runs]
+        runs = _with_costs(runs)
     return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
+
+
+def _part_read(condition: Condition, selection: Selection, *, with_costs: bool) -> Part:
+    """Return the part of each run at an address that the rows need. The costs of all runs need whole documents."""
+    if condition.needs_calls:
+        return "run"
+    if selection.terms:
+        return "ends"
+    if selection.sort == "cost" or (with_costs and selection.limit is None):
+        return "document"
+    return "document ends"
+
+
+def _with_costs(runs: list[SelectedRun]) -> list[SelectedRun]:
+    """Return the runs with their costs. Documents at addresses that are needed are fetched together."""
+    unread = (run.planned.path for run in runs if run.needs_calls_for_costs)
+    fetched = copied_ahead(unread, "document")
+    complete = []
+    for run in runs:
+        if run.needs_calls_for_costs:
+            next(fetched, None)
+        complete.append(run.with_costs())
+    return complete
 
 
 def select_runs(  # noqa: PLR0913 - each has a default

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.formats.any_file import load
+from trace_recorder.formats.any_file import load_only
 from trace_recorder.guard import logger, try_call
+from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.remote_files import remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.tables.columns import Of
 from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow, schema_of
-from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
 
 if TYPE_CHECKING:
     import ray.data
@@ -116,16 +117,11 @@ def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
 
 
 def _batch(name: str, of: Of) -> Any:
-    path, url = Path(name), url_of(name)
-    if url is None:
-        run = load(path)
-    else:
-        run = load_remote(path, url)
-    return batch_of(run, of)
+    return batch_of(load_only(Path(name)), of)
 
 
 def _runs_at(path: Path) -> list[Path]:
-    url = url_of(path)
+    url = address_of(path)
     if url is not None:
         return remote_runs(url)
     if path.is_dir():
