@@ -22,7 +22,10 @@ Fault = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes] | None]
 
 
 class CountedStore:
-    """The application of a store. `requests` counts GET, HEAD, LIST and the others, `sent_bytes` the bytes of bodies."""
+    """The application of a store, with counts.
+
+    `requests` counts GET, HEAD, LIST and the others. `sent_bytes` are the bytes of bodies.
+    """
 
     def __init__(self) -> None:
         self.url = ""

@@ -54,6 +54,8 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     all_rules = _rules_of(rules)
     runs = CheckedFiles(golden, against)
+    for _ in copied_ahead([run.path for run in (*runs.golden, *runs.live)]):
+        pass
     tasks = tasks_of(runs.golden, runs.live, all_rules.pair)
     with Progress(len(tasks)) as progress:
         verdicts = [*progress.over(check_task(task, all_rules, runs.load) for task in tasks)]

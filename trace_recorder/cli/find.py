@@ -18,6 +18,7 @@ from trace_recorder.cli.arguments import (
     DefaultRuns,
     IndexPath,
     Jobs,
+    local_paths,
     no_runs_message,
     paths_or_default,
 )
@@ -108,7 +109,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     """
     from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without this module
 
-    [target] = paths_or_default([directory] if directory else None)
+    [target] = local_paths([directory] if directory else None, "index")
     if not is_directory(target):
         fail(f"{target} is not a directory: an index is made for a directory")
 

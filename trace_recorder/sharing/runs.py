@@ -14,6 +14,7 @@ from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.formats.shared_files import is_shared, shared_runs
+from trace_recorder.storage.addresses import address_of, copied_ahead
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_system import is_locked
 from trace_recorder.storage.paths import journal_path_for
@@ -31,11 +32,15 @@ class RunToShare:
 
 
 def runs_to_share(paths: Iterable[Path], directory: Path) -> Iterator[RunToShare]:
-    """Yield the runs of these files. `directory` gets journals of runs that have none, or are being written.
+    """Yield the runs of these files.
+
+    `directory` gets journals of runs that have none, or are being written, and copies of runs at addresses.
 
     Raises OSError, and TrajectoryFormatError for a file that is no trajectory.
     """
-    for number, path in enumerate(paths):
+    for number, path in enumerate(copied_ahead(paths, "files")):
+        if address_of(path) is not None:
+            path = _copied(path, directory / f"copy-{number}")  # noqa: PLW2901 - the same run
         journal = journal_path_for(path)
         if journal.is_file():
             if is_locked(journal):
@@ -46,6 +51,13 @@ def runs_to_share(paths: Iterable[Path], directory: Path) -> Iterator[RunToShare
             made = directory / f"{number}-{part}.jsonl"
             replace_file(made, lines)
             yield RunToShare(path.stem, made)
+
+
+def _copied(path: Path, directory: Path) -> Path:
+    from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - few paths are addresses
+
+    directory.mkdir()
+    return copy_of_run(path, directory)
 
 
 def _journals(path: Path) -> Iterator[Iterable[bytes]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, NamedTuple, TypeVar
 
 from trace_recorder.storage.paths import ADDRESS
@@ -77,6 +78,23 @@ def local_copy(path: Path, part: Part = "files") -> Iterator[Path]:
         yield local
 
 
+@contextmanager
+def local_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory with copies of the runs at an address and below it, or any other path itself.
+
+    Raises OSError.
+    """
+    url = address_of(path)
+    if url is None:
+        yield path
+        return
+    from trace_recorder.storage import remote_files  # noqa: PLC0415 - as above
+
+    with TemporaryDirectory(prefix="trace-recorder-copies-") as directory:
+        remote_files.copy_runs(url, Path(directory))
+        yield Path(directory)
+
+
 def copied_ahead(tasks: Iterable[T], part: Part = "run") -> Iterator[T]:
     """Yield the tasks. If they have addresses, copies for the next ones are fetched meanwhile."""
     remaining = iter(tasks)
@@ -90,7 +108,7 @@ def copied_ahead(tasks: Iterable[T], part: Part = "run") -> Iterator[T]:
 
 
 def path_in(task: object) -> Path | None:
-    """Return the address in a task as a path. A task is a path, or a tuple that begins with one. Return None if none."""
+    """Return the address in a task as a path, or None. A task is a path, or a tuple that begins with one."""
     if isinstance(task, tuple) and task:
         task = task[0]
     if isinstance(task, Path) and address_of(task) is not None:

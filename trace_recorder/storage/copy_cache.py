@@ -100,6 +100,9 @@ class CopyCache:
             total += version.size
             if total > self._max_bytes:
                 shutil.rmtree(version.directory, ignore_errors=True)
+                with suppress(OSError):  # not empty
+                    version.directory.parent.rmdir()
+                    version.directory.parent.parent.rmdir()
 
     def _versions(self) -> Iterator[_Version]:
         for directory in self._copies.glob("*/*/*"):

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -87,7 +88,7 @@ def _runs_at(url: str) -> list[Path]:
 
 
 def remote_files(url: str, pattern: str) -> list[Path]:
-    """Return the paths of the files in the directory at an address whose names match a pattern. Raises OSError."""
+    """Return the paths of the files at an address whose names match a pattern, such as tables. Raises OSError."""
 
     def matching() -> list[Path]:
         files, root = _file_system(url)
@@ -100,6 +101,7 @@ def remote_files(url: str, pattern: str) -> list[Path]:
             path = Path(url, PurePosixPath(info["name"]).name)
             if info["type"] == "file" and path.match(pattern):
                 listed_files[path.as_posix()] = _remote_file(info)
+                listed_files[journal_path_for(path).as_posix()] = None
                 paths.append(path)
         return paths
 
@@ -142,8 +144,15 @@ def _asked(path: Path, *, again: bool = False) -> RemoteFile | None:
 
 def _remote_file(info: Mapping[str, Any]) -> RemoteFile:
     tags = [str(info[name]).strip('"') for name in ("ETag", "etag", "md5Hash", "blob_id", "sha256") if info.get(name)]
-    times = [str(info[name]) for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
+    times = [_time_text(info[name]) for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
     return RemoteFile(info["size"] or 0, next(iter((*tags, *times)), _UNVERSIONED))
+
+
+def _time_text(time: Any) -> str:
+    """Return a time as text. Some stores list a number of seconds, and state a datetime for a single file."""
+    if isinstance(time, datetime):
+        return str(time.timestamp())
+    return str(time)
 
 
 # ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,6 +181,17 @@ def copy_of_run(path: Path, directory: Path, part: Part = "files") -> Path:
     url = address_of(path) or str(path)
     _in_store(url, partial(_copy_run, path, directory, part))
     return directory / path.name
+
+
+def copy_runs(url: str, directory: Path) -> None:
+    """Put copies of the runs at an address into a directory, at the same relative paths. Raises OSError."""
+    root = Path(url)
+    for run in fetched_ahead(remote_runs(url), "files"):
+        target = directory
+        if run != root:
+            target = directory / run.relative_to(root).parent
+        target.mkdir(parents=True, exist_ok=True)
+        copy_of_run(run, target)
 
 
 def _copy_run(path: Path, directory: Path, part: Part) -> None:
