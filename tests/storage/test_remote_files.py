@@ -24,7 +24,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load, load_all
 from trace_recorder.errors import MissingExtraError, TrajectoryFormatError, UnreadableRunsError
-from trace_recorder.storage.addresses import copied_ahead, local_copy
+from trace_recorder.storage.addresses import copied_ahead, local_copy, local_directory
 from trace_recorder.storage.remote_files import address_of, remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
 
@@ -483,3 +483,14 @@ def test_local_work_imports_no_remote_files(three: Path) -> None:
     result = subprocess.run([sys.executable, "-c", code, three], check=True, capture_output=True, env=dict(os.environ))
 
     assert result.stdout.strip() == b"[]"
+
+
+def test_a_directory_of_copies_has_the_runs(runs: Path, three: Path) -> None:
+    """Programs that work on a directory, such as the viewer, get all runs of an address under their relative paths."""
+    with local_directory(Path(put(runs))) as copied:
+        names = [path.relative_to(copied) for path in runs_in_directory(copied)]
+        assert names == [path.relative_to(runs) for path in runs_in_directory(runs)]
+        assert (copied / "below" / "c.jsonl").read_bytes() == (runs / "below" / "c.jsonl").read_bytes()
+    assert not copied.exists()
+    with local_directory(three) as here:
+        assert here == three
