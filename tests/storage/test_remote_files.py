@@ -24,8 +24,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tests.cli.invoking import invoke, recorded
 from trace_recorder import load, load_all
 from trace_recorder.errors import MissingExtraError, TrajectoryFormatError, UnreadableRunsError
-from trace_recorder.storage.addresses import copied_ahead, local_copy, local_directory
-from trace_recorder.storage.remote_files import address_of, remote_runs
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import copied_ahead, local_copy, local_directory
+from trace_recorder.storage.remote_files import remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
 
 
@@ -218,8 +219,8 @@ def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     """A Windows path, and a path with a colon, are not URLs."""
     (tmp_path / "s3:").mkdir()
 
-    assert [address_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4
-    assert [address_of(Path(one)) for one in ("s3://b/r", "hf://datasets/o/n/a.json", "file:///tmp/a")] == [
+    assert [remote_address(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4
+    assert [remote_address(Path(one)) for one in ("s3://b/r", "hf://datasets/o/n/a.json", "file:///tmp/a")] == [
         "s3://b/r",
         "hf://datasets/o/n/a.json",
         "file:///tmp/a",
@@ -346,8 +347,8 @@ def test_copies_are_bounded_and_follow_the_store(three: Path, tmp_path: Path, mo
     monkeypatch.setenv("TRACE_RECORDER_CACHE_BYTES", "1000")
     address = put(three)
     assert invoke("stats", address).exit_code == 0
-    left = cache / "in-use" / f"{2**22 + 1}-killed"
-    left.mkdir()
+    unused = cache / "in-use" / f"{2**22 + 1}-killed"
+    unused.mkdir()
     script = "import sys, fsspec; sys.path.insert(0, '.'); from trace_recorder.storage.copy_cache import CopyCache; "
     script += "from pathlib import Path; c = CopyCache(Path(sys.argv[1]), 1000); f = Path(sys.argv[1], 'x'); "
     script += "f.write_bytes(b'x'); c.add(f, c.version('p', 'r', 'v'), 'r.json')"
@@ -355,7 +356,7 @@ def test_copies_are_bounded_and_follow_the_store(three: Path, tmp_path: Path, mo
 
     kept = [path.name for path in cache.rglob("*.json*") if path.is_file()]
     assert len(kept) == 1  # the sweep left nothing of the three runs, and the new copy came after it
-    assert not left.exists()
+    assert not unused.exists()
     CountedMemory().rm("/there/a.json")
     CountedMemory().rm("/there/a.jsonl")
     invoke("stats", address)

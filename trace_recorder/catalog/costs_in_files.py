@@ -14,7 +14,7 @@ from msgspec import MsgspecError, Struct, json
 
 from trace_recorder.figures.cost import RunCosts, costs_of_calls
 from trace_recorder.guard import try_call
-from trace_recorder.storage.addresses import local_copy
+from trace_recorder.storage.local_copies import local_copy
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom

@@ -16,7 +16,8 @@ from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
 from trace_recorder.catalog.value_tables import FactTables, FilesState
 from trace_recorder.formats.any_file import Runs
-from trace_recorder.storage.addresses import address_of, copied_ahead
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -61,7 +62,7 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
         ['count the files again']
     """
     path = Path(path)
-    url = address_of(path)
+    url = remote_address(path)
     has_no_index = url is not None or path.is_file()
     paths = iter([path])
     if url is not None:

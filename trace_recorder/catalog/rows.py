@@ -20,9 +20,10 @@ from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.reading.document import from_document
 from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.addresses import Part, address_of, local_copy
+from trace_recorder.storage.addresses import Part, remote_address
 from trace_recorder.storage.file_system import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.storage.local_copies import local_copy
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -136,7 +137,7 @@ def ended_summary(path: Path) -> Trajectory | None:
 
     Return None if the run is still running, if the document cannot be read, or if the document has no metrics.
     """
-    if address_of(path) is not None:
+    if remote_address(path) is not None:
         return _summary_of_copy(path, "document ends", ended_summary)
     try:
         ends = document_ends(path)
@@ -156,7 +157,7 @@ def current_summary(path: Path) -> Trajectory | None:
 
     The document lacks the newest records if a process was killed between writing a record and writing the document.
     """
-    if address_of(path) is not None:
+    if remote_address(path) is not None:
         return _summary_of_copy(path, "ends", current_summary)
     summary = ended_summary(path)
     if summary is not None and _covers_journal(path, summary):

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.read_files import UnreadableError, is_directory
-from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, DIRECTORY_VARIABLE
 from trace_recorder.values.messages import Payload
 
@@ -114,7 +114,7 @@ def local_paths(paths: Sequence[Path] | None, command: str) -> list[Path]:
     """
     targets = paths_or_default(paths)
     for path in targets:
-        url = address_of(path)
+        url = remote_address(path)
         if url is not None:
             raise UnreadableError(
                 f"{url} is an address, and `{command}` works on local files only: copy the runs into a directory "

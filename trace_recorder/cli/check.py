@@ -13,7 +13,7 @@ from trace_recorder.cli.arguments import AsJson, no_runs_message
 from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, find_runs, process, read_run
-from trace_recorder.storage.addresses import copied_ahead
+from trace_recorder.storage.local_copies import copied_ahead
 
 if TYPE_CHECKING:
     from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict

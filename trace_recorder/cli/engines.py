@@ -28,7 +28,8 @@ import typer
 from trace_recorder.cli.arguments import check_names, completion_of
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.guard import try_call
-from trace_recorder.storage.addresses import Part, RemoteFile, copied_ahead, listed_files, listed_size
+from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, listed_size
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.paths import journal_path_for
 
 T = TypeVar("T")

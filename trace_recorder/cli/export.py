@@ -47,7 +47,7 @@ from trace_recorder.cli.selecting import (
 )
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
-from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.remote_files import remote_output
 from trace_recorder.values.trajectory import Trajectory
 
@@ -225,7 +225,7 @@ def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str
     If `out` is an address of fsspec, yield a temporary path. Its files are copied to the address at the end of the
     block.
     """
-    if out is None or (url := address_of(out)) is None:
+    if out is None or (url := remote_address(out)) is None:
         yield out
         return
     if resume:

@@ -11,7 +11,7 @@ import typer
 from trace_recorder.cli.arguments import DEFAULT, paths_or_default
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.read_files import failure_message, is_directory
-from trace_recorder.storage.addresses import local_directory
+from trace_recorder.storage.local_copies import local_directory
 
 Directory = Annotated[
     Path | None,

@@ -16,7 +16,7 @@ from trace_recorder.catalog.query import EVERY_RUN, Condition
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
 from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, runs_at_address
-from trace_recorder.storage.addresses import Part, address_of
+from trace_recorder.storage.addresses import Part, remote_address
 
 R = TypeVar("R")
 
@@ -60,7 +60,7 @@ def planned_runs(
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
-        url = address_of(path)
+        url = remote_address(path)
         if url is not None:
             yield from map(Planned, runs_at_address(path, url))
             return

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import ignore_failures, try_call
-from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.run_files import real_journal, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
@@ -128,7 +128,7 @@ def is_directory(path: Path) -> bool:
     Return False for a path that the system refuses, such as a path that is too long. Raises UnreadableError if a store
     has to be asked, and fails.
     """
-    url = address_of(path)
+    url = remote_address(path)
     if url is not None:
         from trace_recorder.storage.remote_files import is_remote_directory  # noqa: PLC0415 - few paths are addresses
 
@@ -140,7 +140,7 @@ def is_directory(path: Path) -> bool:
 
 
 def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
-    url = address_of(path)
+    url = remote_address(path)
     if url is not None:
         return iter(runs_at_address(path, url))
     if not is_directory(path):

@@ -36,7 +36,8 @@ from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, find_runs, load_run, process_or_error
 from trace_recorder.errors import QueryError
 from trace_recorder.figures.cost import may_have_price
-from trace_recorder.storage.addresses import Part, copied_ahead
+from trace_recorder.storage.addresses import Part
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 

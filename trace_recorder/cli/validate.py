@@ -17,7 +17,7 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.any_file import foreign_format
 from trace_recorder.guard import try_call
 from trace_recorder.reading.validate import Finding, Report, validate
-from trace_recorder.storage.addresses import local_copy
+from trace_recorder.storage.local_copies import local_copy
 
 
 def validate_(

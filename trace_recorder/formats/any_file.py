@@ -24,7 +24,8 @@ from trace_recorder.reading.own_files import (
     load_lines,
     trajectory_of_document,
 )
-from trace_recorder.storage.addresses import address_of, local_copy
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import local_copy
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.short_forms import call_repr
@@ -51,7 +52,7 @@ def load(path: str | Path) -> Trajectory:
         ('count the files', 'completed', 1)
     """
     path = Path(path)
-    if address_of(path) is not None:
+    if remote_address(path) is not None:
         from trace_recorder.storage.remote_files import forget  # noqa: PLC0415 - few paths are addresses
 
         forget(path)
@@ -71,7 +72,7 @@ def load_only(path: Path) -> Trajectory:
 
 def load_each(path: Path) -> Iterator[Trajectory]:
     """Yield the run of a file, or all runs of a shared file, or of another tool's. Raises the exceptions of `load`."""
-    if address_of(path) is None:
+    if remote_address(path) is None:
         return _load_local(path)
     return _load_remote(path)
 

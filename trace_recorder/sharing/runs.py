@@ -14,9 +14,10 @@ from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.formats.shared_files import is_shared, shared_runs
-from trace_recorder.storage.addresses import address_of, copied_ahead
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_system import is_locked
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.paths import journal_path_for
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -39,8 +40,12 @@ def runs_to_share(paths: Iterable[Path], directory: Path) -> Iterator[RunToShare
     Raises OSError, and TrajectoryFormatError for a file that is no trajectory.
     """
     for number, path in enumerate(copied_ahead(paths, "files")):
-        if address_of(path) is not None:
-            path = _copied(path, directory / f"copy-{number}")  # noqa: PLW2901 - the same run
+        if remote_address(path) is not None:
+            from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - few paths are addresses
+
+            copies = directory / f"copy-{number}"
+            copies.mkdir()
+            path = copy_of_run(path, copies)  # noqa: PLW2901 - the same run
         journal = journal_path_for(path)
         if journal.is_file():
             if is_locked(journal):
@@ -51,13 +56,6 @@ def runs_to_share(paths: Iterable[Path], directory: Path) -> Iterator[RunToShare
             made = directory / f"{number}-{part}.jsonl"
             replace_file(made, lines)
             yield RunToShare(path.stem, made)
-
-
-def _copied(path: Path, directory: Path) -> Path:
-    from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - few paths are addresses
-
-    directory.mkdir()
-    return copy_of_run(path, directory)
 
 
 def _journals(path: Path) -> Iterator[Iterable[bytes]]:

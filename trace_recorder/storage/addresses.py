@@ -1,22 +1,16 @@
 """Recognises addresses of fsspec, such as `s3://bucket/runs`, among paths.
 
-The package passes an address around as a `Path`, which has one slash where the address has two. Whoever opens a file of
-a run does so inside `local_copy`. `remote_files.py` does the work, and is imported only if a path is an address.
+The package passes an address around as a `Path`, which has one slash where the address has two.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from trace_recorder.storage.paths import ADDRESS
 
-T = TypeVar("T")
 Part = Literal["document ends", "ends", "document", "run", "files"]
 """The part of a run's files that a reader needs.
 
@@ -49,7 +43,7 @@ def listed_size(path: Path) -> int:
     return listed.size
 
 
-def address_of(path: str | Path) -> str | None:
+def remote_address(path: str | Path) -> str | None:
     """Return the fsspec address that a path was made from, or None for a path of the file system."""
     text = path
     if isinstance(path, Path):
@@ -62,55 +56,10 @@ def address_of(path: str | Path) -> str | None:
     return f"{match[1]}://{match[2]}"
 
 
-@contextmanager
-def local_copy(path: Path, part: Part = "files") -> Iterator[Path]:
-    """Yield the path of a local copy of a file at an address, or any other path itself.
-
-    The copy is in a directory that has only the files of `part`, and is removed at the end of the block. Raises
-    FileNotFoundError if there is no file at the address, and OSError. Errors of the block name the address.
-    """
-    if address_of(path) is None:
-        yield path
-        return
-    from trace_recorder.storage import remote_files  # noqa: PLC0415 - few paths are addresses
-
-    with remote_files.copied(path, part) as local:
-        yield local
-
-
-@contextmanager
-def local_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory with copies of the runs at an address and below it, or any other path itself.
-
-    Raises OSError.
-    """
-    url = address_of(path)
-    if url is None:
-        yield path
-        return
-    from trace_recorder.storage import remote_files  # noqa: PLC0415 - as above
-
-    with TemporaryDirectory(prefix="trace-recorder-copies-") as directory:
-        remote_files.copy_runs(url, Path(directory))
-        yield Path(directory)
-
-
-def copied_ahead(tasks: Iterable[T], part: Part = "run") -> Iterator[T]:
-    """Yield the tasks. If they have addresses, copies for the next ones are fetched meanwhile."""
-    remaining = iter(tasks)
-    for task in remaining:
-        if path_in(task) is not None:
-            from trace_recorder.storage import remote_files  # noqa: PLC0415 - as above
-
-            yield from remote_files.fetched_ahead(chain([task], remaining), part)
-            return
-        yield task
-
-
 def path_in(task: object) -> Path | None:
     """Return the address in a task as a path, or None. A task is a path, or a tuple that begins with one."""
     if isinstance(task, tuple) and task:
         task = task[0]
-    if isinstance(task, Path) and address_of(task) is not None:
+    if isinstance(task, Path) and remote_address(task) is not None:
         return task
     return None

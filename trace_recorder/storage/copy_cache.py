@@ -17,11 +17,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.paths import process_exists
 
 CACHE_VARIABLE = "TRACE_RECORDER_CACHE"
@@ -91,9 +92,9 @@ class CopyCache:
 
     def _sweep(self) -> None:
         """Remove what killed processes left, and the copies that were not used for longest, until the rest fits."""
-        for left in self._in_use.iterdir():
-            if not process_exists(left.name.partition("-")[0]):
-                shutil.rmtree(left, ignore_errors=True)
+        for directory in self._in_use.iterdir():
+            if not process_exists(directory.name.partition("-")[0]):
+                shutil.rmtree(directory, ignore_errors=True)
         versions = sorted(self._versions(), reverse=True)
         total = 0
         for version in versions:
@@ -115,12 +116,12 @@ def link_copy(copy: Path, target: Path) -> bool:
     """Make a copy available at another path, as a hard link if possible. Return False if there is no such copy."""
     try:
         os.link(copy, target)
-    except FileNotFoundError:
+    except ours(FileNotFoundError):
         return False
-    except OSError:  # another file system, or one without links
+    except ours(OSError):  # another file system, or one without links
         try:
             shutil.copyfile(copy, target)
-        except FileNotFoundError:
+        except ours(FileNotFoundError):
             return False
     with suppress(OSError):
         os.utime(copy.parent)
@@ -143,7 +144,7 @@ def copy_cache() -> CopyCache:
 def _opened(directory: str, max_bytes: int) -> CopyCache:
     try:
         return CopyCache(Path(directory).absolute(), max_bytes)
-    except OSError:
+    except ours(OSError):
         temporary = tempfile.mkdtemp(prefix="trace-recorder-cache-")
         atexit.register(shutil.rmtree, temporary, ignore_errors=True)
         return CopyCache(Path(temporary), max_bytes)

@@ -15,7 +15,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from importlib import import_module
@@ -24,8 +24,8 @@ from typing import Any, NoReturn, TypeVar
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
 from trace_recorder.guard import try_call
-from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.addresses import Part, RemoteFile, address_of, listed_files, local_copy, path_in
+from trace_recorder.signal_handlers import ours, suppress
+from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, path_in, remote_address
 from trace_recorder.storage.copy_cache import copy_cache, link_copy
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.run_files import run_names
@@ -66,13 +66,13 @@ def _runs_at(url: str) -> list[Path]:
     if is_named_like_run and _asked(Path(url), again=True) is not None:
         return [Path(url)]
     below: dict[tuple[str, ...], dict[str, RemoteFile]] = {}
-    found: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
-    if list(found) == [root]:
-        listed_files[Path(url).as_posix()] = _remote_file(found[root] or files.info(root))
+    listed: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
+    if list(listed) == [root]:
+        listed_files[Path(url).as_posix()] = _remote_file(listed[root] or files.info(root))
         return [Path(url)]
-    if not found and not files.isdir(root):
+    if not listed and not files.isdir(root):
         raise FileNotFoundError
-    for name, info in found.items():
+    for name, info in listed.items():
         inner = PurePosixPath(name).relative_to(PurePosixPath(root))
         if not any(part.startswith(".") for part in inner.parts):
             below.setdefault(inner.parts[:-1], {})[inner.name] = _remote_file(info)
@@ -132,7 +132,7 @@ def _asked(path: Path, *, again: bool = False) -> RemoteFile | None:
     """Return the file at an address, or None if there is none. Ask the store if it has not listed the file."""
     key = path.as_posix()
     if again or key not in listed_files:
-        files, place = _file_system(address_of(path) or key)
+        files, place = _file_system(remote_address(path) or key)
         info: Mapping[str, Any] = {"type": "missing"}
         with suppress(FileNotFoundError):
             info = files.info(place)
@@ -144,15 +144,15 @@ def _asked(path: Path, *, again: bool = False) -> RemoteFile | None:
 
 def _remote_file(info: Mapping[str, Any]) -> RemoteFile:
     tags = [str(info[name]).strip('"') for name in ("ETag", "etag", "md5Hash", "blob_id", "sha256") if info.get(name)]
-    times = [_time_text(info[name]) for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
-    return RemoteFile(info["size"] or 0, next(iter((*tags, *times)), _UNVERSIONED))
-
-
-def _time_text(time: Any) -> str:
-    """Return a time as text. Some stores list a number of seconds, and state a datetime for a single file."""
-    if isinstance(time, datetime):
-        return str(time.timestamp())
-    return str(time)
+    times = [info[name] for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
+    version = _UNVERSIONED
+    if tags:
+        version = tags[0]
+    elif times and isinstance(times[0], datetime):  # a store may list seconds, and state a datetime for a single file
+        version = str(times[0].timestamp())
+    elif times:
+        version = str(times[0])
+    return RemoteFile(info["size"] or 0, version)
 
 
 # ── copies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,7 +178,7 @@ def copy_of_run(path: Path, directory: Path, part: Part = "files") -> Path:
 
     Raises FileNotFoundError if there is no file at the address, and OSError.
     """
-    url = address_of(path) or str(path)
+    url = remote_address(path) or str(path)
     _in_store(url, partial(_copy_run, path, directory, part))
     return directory / path.name
 
@@ -192,6 +192,14 @@ def copy_runs(url: str, directory: Path) -> None:
             target = directory / run.relative_to(root).parent
         target.mkdir(parents=True, exist_ok=True)
         copy_of_run(run, target)
+
+
+@contextmanager
+def copied_directory(url: str) -> Iterator[Path]:
+    """Yield a temporary directory with copies of the runs at an address, as `local_directory` does."""
+    with tempfile.TemporaryDirectory(prefix="trace-recorder-copies-") as directory:
+        copy_runs(url, Path(directory))
+        yield Path(directory)
 
 
 def _copy_run(path: Path, directory: Path, part: Part) -> None:
@@ -258,7 +266,7 @@ def _fetch(path: Path, file: RemoteFile, target: Path) -> None:
 
     In most stores, the ETag is the MD5 of the content. If the content has another MD5, the store is asked again.
     """
-    files, place = _file_system(address_of(path) or str(path))
+    files, place = _file_system(remote_address(path) or str(path))
     files.get_file(place, str(target))
     target.chmod(0o600)
     size = target.stat().st_size
@@ -273,7 +281,7 @@ def _fetch(path: Path, file: RemoteFile, target: Path) -> None:
 
 
 def _fetch_ends(path: Path, file: RemoteFile, target: Path) -> None:
-    files, place = _file_system(address_of(path) or str(path))
+    files, place = _file_system(remote_address(path) or str(path))
     ranges = [(0, HEAD_BYTES), (file.size - TAIL_BYTES, file.size)]
     if path.suffix == ".jsonl":
         ranges = ranges[1:]
@@ -297,22 +305,20 @@ def fetched_ahead(tasks: Iterable[T], part: Part) -> Iterator[T]:
             for task in tasks:
                 waiting.append((task, pool.submit(_fetch_ahead, task, part)))
                 if len(waiting) > 2 * THREADS:
-                    yield _arrived(*waiting.popleft())
-            while waiting:
-                yield _arrived(*waiting.popleft())
+                    oldest, fetching = waiting.popleft()
+                    fetching.result()
+                    yield oldest
+            for oldest, fetching in waiting:
+                fetching.result()
+                yield oldest
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _arrived(task: T, fetching: Future[None]) -> T:
-    fetching.result()
-    return task
 
 
 def _fetch_ahead(task: object, part: Part) -> None:
     path = path_in(task)
     if path is not None:
-        with suppress(OSError, TraceRecorderError), local_copy(path, part):
+        with suppress(OSError, TraceRecorderError), copied(path, part):
             pass
 
 

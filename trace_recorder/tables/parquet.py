@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from trace_recorder.figures.content.chat_form import utf8_text
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
-from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
@@ -276,7 +276,7 @@ class WrittenRuns:
     def __contains__(self, run: Path) -> bool:
         if not self._all:
             return False
-        url, path = address_of(run), Path(os.path.abspath(run))  # noqa: PTH100 - `resolve` would follow links
+        url, path = remote_address(run), Path(os.path.abspath(run))  # noqa: PTH100 - `resolve` would follow links
         names = {utf8_text(url or str(path))}
         if run.is_absolute():
             names.add(utf8_text(str(run)))

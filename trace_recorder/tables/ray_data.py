@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.formats.any_file import load_only
 from trace_recorder.guard import logger, try_call
-from trace_recorder.storage.addresses import address_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.remote_files import remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.tables.columns import Of
@@ -121,7 +121,7 @@ def _batch(name: str, of: Of) -> Any:
 
 
 def _runs_at(path: Path) -> list[Path]:
-    url = address_of(path)
+    url = remote_address(path)
     if url is not None:
         return remote_runs(url)
     if path.is_dir():

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.storage.addresses import address_of, copied_ahead
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import schema_of
 from trace_recorder.tables.parquet import Batches, TableFiles, part_files
@@ -54,17 +55,17 @@ def is_export(directory: Path) -> bool:
 
 def _parts_at(directory: Path, table: TableName) -> list[Path]:
     """Return the Parquet files of a table in a directory or at an address, in the order of their parts."""
-    if address_of(directory) is None:
+    if remote_address(directory) is None:
         return part_files(directory, table)
     from trace_recorder.storage.remote_files import remote_files  # noqa: PLC0415 - few paths are addresses
 
-    return remote_files(address_of(directory / table) or "", "part-*.parquet")
+    return remote_files(remote_address(directory / table) or "", "part-*.parquet")
 
 
 def _local_parts(directory: Path, table: TableName, temporary: Path) -> list[Path]:
     """Return the Parquet files of a table. Those at an address are copied into a new directory `temporary`."""
     parts = _parts_at(directory, table)
-    if address_of(directory) is None:
+    if remote_address(directory) is None:
         return parts
     from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - as above
 
