@@ -95,7 +95,12 @@ class CopyCache:
         for directory in self._in_use.iterdir():
             if not process_exists(directory.name.partition("-")[0]):
                 shutil.rmtree(directory, ignore_errors=True)
-        versions = sorted(self._versions(), reverse=True)
+        versions = []
+        for directory in self._copies.glob("*/*/*"):
+            with suppress(OSError):  # another process has removed it
+                sizes = [_disk_bytes(file.stat()) for file in directory.rglob("*") if file.is_file()]
+                versions.append(_Version(directory.stat().st_mtime_ns, sum(sizes), directory))
+        versions.sort(reverse=True)
         total = 0
         for version in versions:
             total += version.size
@@ -104,12 +109,6 @@ class CopyCache:
                 with suppress(OSError):  # not empty
                     version.directory.parent.rmdir()
                     version.directory.parent.parent.rmdir()
-
-    def _versions(self) -> Iterator[_Version]:
-        for directory in self._copies.glob("*/*/*"):
-            with suppress(OSError):  # another process has removed it
-                sizes = [_disk_bytes(file.stat()) for file in directory.rglob("*") if file.is_file()]
-                yield _Version(directory.stat().st_mtime_ns, sum(sizes), directory)
 
 
 def link_copy(copy: Path, target: Path) -> bool:

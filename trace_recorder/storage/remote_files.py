@@ -94,7 +94,7 @@ def remote_files(url: str, pattern: str) -> list[Path]:
         files, root = _file_system(url)
         try:
             names = files.ls(root, detail=True)
-        except FileNotFoundError:
+        except ours(FileNotFoundError):
             return []
         paths = []
         for info in sorted(names, key=lambda info: str(info["name"])):
