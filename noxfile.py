@@ -8,7 +8,8 @@
     nox -fb uv                             # with uv, if it is installed: a tenth of the time
     nox -s readers                         # other projects' readers of our export formats, each in its own environment
     nox -s readers -- atif trl             # some of them
-    nox -s ray                             # several local nodes of Ray, and a store of S3: docs/tables.md
+    nox -s ray                             # several local nodes of Ray: docs/tables.md
+    nox -s stores                          # a store of S3, its faults, and how many requests a command makes
     nox -s seams                           # HTTP libraries old and new, SDKs of other providers
     nox -s own_suites                      # the HTTP libraries' own test suites, without and with recording
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
@@ -257,12 +258,17 @@ def kills(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def ray(session: nox.Session) -> None:
-    """Run commands on local nodes of Ray, kill a node, and check that the results equal one machine's. Also runs the
-    tests of S3.
-    """
-    others = ("httpx", "hypothesis", "moto[server,s3]", "polars", "pytest>=9.0", "s3fs")
-    session.install("--quiet", "-e.[all,ray,sql]", *others)
-    session.run("pytest", "tests/tables/test_ray.py", "tests/tables/test_s3.py", *session.posargs)
+    """Run commands on local nodes of Ray, kill a node, and check that the results equal one machine's."""
+    session.install("--quiet", "-e.[all,ray,sql]", "httpx", "hypothesis", "polars", "pytest>=9.0")
+    session.run("pytest", "tests/tables/test_ray.py", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def stores(session: nox.Session) -> None:
+    """Run commands on runs in a store with the protocol of S3, with its faults, and count the requests."""
+    session.install("--quiet", "-e.[all,s3,sql]", "httpx", "hypothesis", "moto[server,s3]", "pytest>=9.0")
+    session.run("pytest", "tests/storage/test_remote_files.py", "tests/storage/test_s3.py", *session.posargs)
+    session.run("python", "-m", "benchmarks.remote_runs", "--runs", "10")
 
 
 @nox.session(venv_backend="venv")

@@ -14,6 +14,7 @@ from msgspec import MsgspecError, Struct, json
 
 from trace_recorder.figures.cost import RunCosts, costs_of_calls
 from trace_recorder.guard import try_call
+from trace_recorder.storage.local_copies import local_copy
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
@@ -100,9 +101,9 @@ def run_costs(path: Path) -> RunCosts:
     """Return the cost of a run. Raises the same errors as `load`."""
     calls = _calls_of_document(path)
     if calls is None:
-        from trace_recorder.formats.any_file import load  # noqa: PLC0415 - not needed for runs that have ended
+        from trace_recorder.formats.any_file import load_only  # noqa: PLC0415 - not needed for runs that have ended
 
-        calls = load(path).llm_interactions
+        calls = load_only(path).llm_interactions
     return costs_of_calls(calls)
 
 
@@ -111,7 +112,8 @@ def _calls_of_document(path: Path) -> Sequence[LLMInteraction] | None:
     if path.suffix != ".json":
         return None
     try:
-        document = _DECODER.decode(path.read_bytes())
+        with local_copy(path, "document") as local:
+            document = _DECODER.decode(local.read_bytes())
     except (OSError, MsgspecError, RecursionError):
         return None
     if document.status == "running":

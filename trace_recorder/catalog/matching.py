@@ -16,6 +16,8 @@ from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
 from trace_recorder.catalog.value_tables import FactTables, FilesState
 from trace_recorder.formats.any_file import Runs
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -46,7 +48,7 @@ class Matcher:
 
 
 def load_all(path: str | Path, *, where: str | None = None, strict: bool = True) -> Runs:
-    """Return an iterator over the runs in and below a directory. One run is in memory at a time.
+    """Return an iterator over the runs in and below a directory or an address. One run is in memory at a time.
 
     The runs of each directory come in the order of their names, before the runs of its subdirectories. If a file has
     several runs, such as a log or a database of another tool, all of them are returned (docs/import.md). A file that
@@ -60,15 +62,20 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
         ['count the files again']
     """
     path = Path(path)
-    is_file = path.is_file()
+    url = remote_address(path)
+    has_no_index = url is not None or path.is_file()
     paths = iter([path])
-    if not is_file:
+    if url is not None:
+        from trace_recorder.storage.remote_files import remote_runs  # noqa: PLC0415 - few paths are addresses
+
+        paths = copied_ahead(remote_runs(url))
+    elif not has_no_index:
         paths = runs_in_directory(path)  # this raises OSError, even if a plan finds the runs
     if where is None:
         return Runs(paths, strict, _path=path)
     selection = _Selection(where)
     planned: Iterable[Planned] = (Planned(str(run)) for run in paths)
-    if not is_file:
+    if not has_no_index:
         planned = Plan(path, condition_of(selection.terms))
     return Runs(selection.candidates(planned), strict, selection, _path=path)
 

@@ -20,8 +20,10 @@ from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.reading.document import from_document
 from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.storage import journal_reader
+from trace_recorder.storage.addresses import Part, remote_address
 from trace_recorder.storage.file_system import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
+from trace_recorder.storage.local_copies import local_copy
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -143,6 +145,8 @@ def ended_summary(path: Path) -> Trajectory | None:
 
     Return None if the run is still running, if the document cannot be read, or if the document has no metrics.
     """
+    if remote_address(path) is not None:
+        return _summary_of_copy(path, "document ends", ended_summary)
     try:
         ends = document_ends(path)
         if ends is None:
@@ -161,10 +165,23 @@ def current_summary(path: Path) -> Trajectory | None:
 
     The document lacks the newest records if a process was killed between writing a record and writing the document.
     """
+    if remote_address(path) is not None:
+        return _summary_of_copy(path, "ends", current_summary)
     summary = ended_summary(path)
     if summary is not None and _covers_journal(path, summary):
         return summary
     return None
+
+
+def _summary_of_copy(path: Path, part: Part, read: Callable[[Path], Trajectory | None]) -> Trajectory | None:
+    """Read the ends of a document at an address. Return None for a journal, and if the address cannot be read."""
+    if path.suffix == ".jsonl":
+        return None
+    try:
+        with local_copy(path, part) as local:
+            return read(local)
+    except OSError:  # it is reported when the run is loaded
+        return None
 
 
 def _covers_journal(path: Path, summary: Trajectory) -> bool:

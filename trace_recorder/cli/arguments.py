@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from trace_recorder.cli.read_files import UnreadableError, is_directory
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, DIRECTORY_VARIABLE
 from trace_recorder.values.messages import Payload
 
@@ -104,6 +105,22 @@ def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:
     if not is_directory(directory):
         raise UnreadableError(f"{no_runs_message([directory])}: there is no such directory")
     return [directory]
+
+
+def local_paths(paths: Sequence[Path] | None, command: str) -> list[Path]:
+    """Return the paths as `paths_or_default` does, for a command that needs local files.
+
+    Raises UnreadableError if a path is an address.
+    """
+    targets = paths_or_default(paths)
+    for path in targets:
+        url = remote_address(path)
+        if url is not None:
+            raise UnreadableError(
+                f"{url} is an address, and `{command}` works on local files only: copy the runs into a directory "
+                "first, and copy changed files back afterwards"
+            )
+    return targets
 
 
 def no_runs_message(paths: Sequence[Path]) -> str:

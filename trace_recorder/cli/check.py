@@ -13,6 +13,7 @@ from trace_recorder.cli.arguments import AsJson, no_runs_message
 from trace_recorder.cli.list_runs import read_summary
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, find_runs, process, read_run
+from trace_recorder.storage.local_copies import copied_ahead
 
 if TYPE_CHECKING:
     from trace_recorder.figures.gate.gate import GateVerdict, RunOfTask, RunVerdict
@@ -53,6 +54,8 @@ def check(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     all_rules = _rules_of(rules)
     runs = CheckedFiles(golden, against)
+    for _ in copied_ahead([run.path for run in (*runs.golden, *runs.live)]):
+        pass
     tasks = tasks_of(runs.golden, runs.live, all_rules.pair)
     with Progress(len(tasks)) as progress:
         verdicts = [*progress.over(check_task(task, all_rules, runs.load) for task in tasks)]
@@ -122,7 +125,7 @@ class CheckedFiles:
         from trace_recorder.figures.gate.gate import RunOfTask, RunVerdict  # noqa: PLC0415 - as above
 
         runs = []
-        for path in find_runs(paths):
+        for path in copied_ahead(find_runs(paths), "document ends"):
             try:
                 runs.append(RunOfTask(path, read_summary(path).task))
             except UnreadableError as error:

@@ -28,6 +28,8 @@ import typer
 from trace_recorder.cli.arguments import check_names, completion_of
 from trace_recorder.cli.read_files import UnreadableError
 from trace_recorder.guard import try_call
+from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, listed_size
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.paths import journal_path_for
 
 T = TypeVar("T")
@@ -65,19 +67,22 @@ def batch_for(runs: Sequence[Path], jobs: int) -> int:
     return max(1, min(MAX_BATCH, len(runs) // (jobs * _AHEAD)))
 
 
-def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
+def in_order(
+    work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1, fetched: Part = "run"
+) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks.
 
     An exception of `work` is raised here, and later tasks do not begin. If `jobs` is 1, `work` is called in this
     process when the next result is requested. Otherwise each process gets `batch` tasks together, because passing a
-    short task takes longer than the task.
+    short task takes longer than the task. If tasks are addresses, this process fetches the part `fetched` of the next
+    ones.
     """
+    remaining = copied_ahead(tasks, fetched)
     if jobs <= 1:
-        yield from map(work, tasks)
+        yield from map(work, remaining)
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin_worker)
+    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin_worker, initargs=(listed_files,))
     waiting: deque[Future[_Done[R]]] = deque()
-    remaining = iter(tasks)
     try:
         while group := [*islice(remaining, batch)]:
             waiting.append(pool.submit(_work_on, work, group))
@@ -127,7 +132,7 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:  # the error is reported when the file is read
-        return 0
+        return listed_size(path)
 
 
 def _context() -> multiprocessing.context.BaseContext:
@@ -140,8 +145,12 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("spawn")
 
 
-def _begin_worker() -> None:
-    """Ignore Ctrl-C, because the parent process handles it. If the parent process is killed, end this process too."""
+def _begin_worker(listed: dict[str, RemoteFile | None]) -> None:
+    """Ignore Ctrl-C, because the parent process handles it. If the parent process is killed, end this process too.
+
+    `listed` are the files that a store has listed, so that it is not asked again.
+    """
+    listed_files.update(listed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -189,11 +198,16 @@ class Engine:
         return self.name == "ray"
 
     def in_order(
-        self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int | None = None
+        self,
+        work: Callable[[T], R],
+        tasks: Sequence[T],
+        jobs: int = 1,
+        batch: int | None = None,
+        fetched: Part = "run",
     ) -> Iterator[R]:
         """Yield the result of `work` for each task, in the order of the tasks, as the function `in_order` does."""
         if self.name != "ray":
-            return in_order(work, tasks, jobs, batch or 1)
+            return in_order(work, tasks, jobs, batch or 1, fetched)
         by_ray = import_module("trace_recorder.tables.ray_data").in_order_by_ray
         results: Iterator[R] = by_ray(work, tasks, self.address, batch)
         return results

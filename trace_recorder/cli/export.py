@@ -47,7 +47,8 @@ from trace_recorder.cli.selecting import (
 )
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.format_writer import EXPORT_FORMATS
-from trace_recorder.tables.remote_files import remote_output, url_of
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.remote_files import remote_output
 from trace_recorder.values.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str
     If `out` is an address of fsspec, yield a temporary path. Its files are copied to the address at the end of the
     block.
     """
-    if out is None or (url := url_of(out)) is None:
+    if out is None or (url := remote_address(out)) is None:
         yield out
         return
     if resume:

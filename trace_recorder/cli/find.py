@@ -18,6 +18,7 @@ from trace_recorder.cli.arguments import (
     DefaultRuns,
     IndexPath,
     Jobs,
+    local_paths,
     no_runs_message,
     paths_or_default,
 )
@@ -25,7 +26,7 @@ from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, E
 from trace_recorder.cli.list_table import flat_row, run_table
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, print_table, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
-from trace_recorder.cli.read_files import failure_message, is_directory, load_each_local_or_remote
+from trace_recorder.cli.read_files import failure_message, is_directory, load_runs
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, rows_of, select_rows, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
@@ -58,8 +59,7 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     """
     selection = selection_of(None, *parse_query(query), sort=sort, reverse=reverse, limit=limit)
     paths = paths_or_default(paths)
-    load = load_each_local_or_remote
-    selected = select_rows(paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load)
+    selected = select_rows(paths, selection, index=index, jobs=jobs, with_costs=not paths_only, load_runs=load_runs)
     if not selected.count:
         fail(no_runs_message(paths))
     for file in selected.unread_files:
@@ -67,7 +67,7 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     if paths_only:
         _print_paths([run.planned.file for run in selected.runs], as_json=as_json)
     else:
-        rows = (row for row in rows_of(selected.runs, naming_in(paths), load) if row is not None)
+        rows = (row for row in rows_of(selected.runs, naming_in(paths), load_runs) if row is not None)
         if selected.runs or as_json:
             _print_rows(rows, as_json=as_json)
     if 0 < selected.read < selected.count:
@@ -122,7 +122,7 @@ def index(  # noqa: PLR0913, PLR0917 - one argument for each option
     from trace_recorder.catalog.index import KeptRun, open_index  # noqa: PLC0415 - `find` does not import this module
 
     workers = Engine(engine, address)
-    [target] = paths_or_default([directory] if directory else None)
+    [target] = local_paths([directory] if directory else None, "index")
     if not is_directory(target):
         fail(f"{target} is not a directory: an index is made for a directory")
 

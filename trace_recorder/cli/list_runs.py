@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_recorder.catalog.rows import Row, ended_summary
 from trace_recorder.catalog.selection import ALL_RUNS, Selection
-from trace_recorder.cli.arguments import no_runs_message, paths_or_default
+from trace_recorder.cli.arguments import local_paths, no_runs_message
 from trace_recorder.cli.list_table import LINKS, Links, TreeRow, as_tree, flat_row
 from trace_recorder.cli.planned_runs import naming_in
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
@@ -91,12 +91,13 @@ def run_at(path: Path) -> Path:
     return path
 
 
-def newest_run(path: Path | None) -> Path:
-    """Return the run at a path as `run_at` does. If `path` is None, return the newest run of the default directory."""
-    if path is not None:
-        return run_at(path)
-    [directory] = paths_or_default(None)
-    return run_at(directory)
+def newest_run(path: Path | None, command: str) -> Path:
+    """Return the run at a path as `run_at` does, for a command that needs local files.
+
+    If `path` is None, return the newest run of the default directory. Raises UnreadableError.
+    """
+    [named] = local_paths([path] if path else None, command)
+    return run_at(named)
 
 
 def newest_runs(directory: Path) -> list[Path]:

@@ -11,6 +11,7 @@ import typer
 from trace_recorder.cli.arguments import DEFAULT, paths_or_default
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.read_files import failure_message, is_directory
+from trace_recorder.storage.local_copies import local_directory
 
 Directory = Annotated[
     Path | None,
@@ -35,6 +36,7 @@ def mcp(directory: Directory = None) -> None:
     if sys.stdin.isatty():
         warn("an MCP client starts this command and talks to it on stdin: docs/agents.md. Ctrl-C ends it.")
     try:
-        serve_on_stdio(target)
+        with local_directory(target) as directory_of_runs:
+            serve_on_stdio(directory_of_runs)
     except OSError as error:
         fail(failure_message(target, error))

@@ -15,7 +15,8 @@ from trace_recorder.catalog.planning import Plan, Planned, with_parts
 from trace_recorder.catalog.query import EVERY_RUN, Condition
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
-from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, remote_runs_at
+from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, runs_at_address
+from trace_recorder.storage.addresses import Part, remote_address
 
 R = TypeVar("R")
 
@@ -59,8 +60,12 @@ def planned_runs(
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
+        url = remote_address(path)
+        if url is not None:
+            yield from (Planned(str(run)) for run in runs_at_address(path, url))
+            return
         if not is_directory(path):
-            yield from (Planned(str(run)) for run in remote_runs_at(path))
+            yield Planned(str(path))
             return
         try:
             plans.append(Plan(path, condition, index, values, recursive=recursive))
@@ -109,9 +114,16 @@ def results(  # noqa: PLR0913, PLR0917 - each caller states all but the engine
 
 
 def results_of_unread(
-    planned: PlannedRuns, work: Callable[[Path], R], jobs: int | None, engine: Engine = LOCAL
+    planned: PlannedRuns,
+    work: Callable[[Path], R],
+    jobs: int | None,
+    engine: Engine = LOCAL,
+    fetched: Part = "run",
 ) -> Iterator[R]:
-    """Yield what `work` returns for each candidate that no index knows, in the order of the candidates."""
+    """Yield what `work` returns for each candidate that no index knows, in the order of the candidates.
+
+    `fetched` is the part that `work` reads of a run at an address.
+    """
     unread = planned.unread
     processes = jobs_for(unread, jobs)
-    return engine.in_order(work, unread, processes, batch_for(unread, processes))
+    return engine.in_order(work, unread, processes, batch_for(unread, processes), fetched)

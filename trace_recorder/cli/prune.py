@@ -16,8 +16,8 @@ from trace_recorder.cli.arguments import (
     IndexPath,
     TablePaths,
     check_index,
+    local_paths,
     no_runs_message,
-    paths_or_default,
 )
 from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
@@ -66,7 +66,7 @@ def prune_(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     if where is None and max_size is None:
         raise typer.BadParameter("say which runs: --where QUERY, --max-size SIZE, or both", param_hint="--where")
-    targets = paths_or_default(paths)
+    targets = local_paths(paths, "prune")
     check_index(index, targets)
     try:
         result = pruning.prune(

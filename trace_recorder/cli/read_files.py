@@ -16,6 +16,7 @@ from typing import NoReturn, TypeVar
 
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import ignore_failures, try_call
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.run_files import real_journal, runs_in_directory
 from trace_recorder.values.trajectory import Trajectory
 
@@ -26,31 +27,23 @@ class UnreadableError(Exception):
     """A file cannot be read or processed. The message names the file and the reason."""
 
 
-def load_local_or_remote(path: Path) -> Trajectory:
-    """Load a trajectory from a file, as `trace_recorder.load` does, or from an address of fsspec."""
+def load_run(path: Path) -> Trajectory:
+    """Load a trajectory from a file or an address, as `trace_recorder.load` does."""
     from trace_recorder.formats import any_file  # noqa: PLC0415 - importing it takes longer than listing ended runs
-    from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
-    url = remote_files.url_of(path)
-    if url is not None:
-        return remote_files.load_remote(path, url)
-    return any_file.load(path)
+    return any_file.load_only(path)
 
 
-def load_each_local_or_remote(path: Path) -> Iterable[Trajectory]:
-    """Load the run of a file or of an address, or all runs of another tool's file. Raises the exceptions of `load`."""
-    from trace_recorder.formats import any_file  # noqa: PLC0415 - as in `load_local_or_remote`
-    from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
+def load_runs(path: Path) -> Iterable[Trajectory]:
+    """Load the run of a file, or all runs of another tool's file. Raises the exceptions of `load`."""
+    from trace_recorder.formats import any_file  # noqa: PLC0415 - as in `load_run`
 
-    url = remote_files.url_of(path)
-    if url is not None:
-        return [remote_files.load_remote(path, url)]
     return any_file.load_each(path)
 
 
 def read_run(path: Path) -> Trajectory:
     """Read a trajectory from either of its files. Raises UnreadableError."""
-    return process(path, partial(load_local_or_remote, path))
+    return process(path, partial(load_run, path))
 
 
 def process(path: Path, work: Callable[[], T], verb: str = "read") -> T:
@@ -130,10 +123,16 @@ def each_once(
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory.
+    """Return whether a path is a directory, or an address of one.
 
-    Return False for a path that the system refuses, such as a path that is too long.
+    Return False for a path that the system refuses, such as a path that is too long. Raises UnreadableError if a store
+    has to be asked, and fails.
     """
+    url = remote_address(path)
+    if url is not None:
+        from trace_recorder.storage.remote_files import is_remote_directory  # noqa: PLC0415 - few paths are addresses
+
+        return process(path, partial(is_remote_directory, url), "listed")
     try:
         return path.is_dir()
     except OSError:
@@ -141,21 +140,19 @@ def is_directory(path: Path) -> bool:
 
 
 def _runs_at(path: Path, *, recursive: bool) -> Iterator[Path]:
+    url = remote_address(path)
+    if url is not None:
+        return iter(runs_at_address(path, url))
     if not is_directory(path):
-        return iter(remote_runs_at(path))
+        return iter([path])
     try:
         return runs_in_directory(path, recursive=recursive)
     except OSError as error:
         raise UnreadableError(failure_message(path, error)) from error
 
 
-def remote_runs_at(path: Path) -> list[Path]:
-    """Return the runs at an address of fsspec, or the path itself if it is not an address. Raises UnreadableError."""
-    if ":" not in path.as_posix():
-        return [path]
-    from trace_recorder.tables.remote_files import remote_runs, url_of  # noqa: PLC0415 - few paths are addresses
+def runs_at_address(path: Path, url: str) -> list[Path]:
+    """Return the runs at an address. Raises UnreadableError."""
+    from trace_recorder.storage.remote_files import remote_runs  # noqa: PLC0415 - few paths are addresses
 
-    url = url_of(path)
-    if url is None:
-        return [path]
     return process(path, partial(remote_runs, url), "listed")

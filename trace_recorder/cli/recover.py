@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
+from trace_recorder.cli.arguments import DefaultRuns, Recursive, local_paths
 from trace_recorder.cli.output import RunLoop, warn
 from trace_recorder.cli.read_files import process_or_error
 from trace_recorder.cli.selecting import select_runs
@@ -30,7 +30,7 @@ def recover(
     run is also refused if its journal is damaged and its .json has more than the journal. A run that cannot be rebuilt
     is reported and skipped; the exit code is then 1.
     """
-    runs = select_runs(paths_or_default(paths), recursive=recursive).paths
+    runs = select_runs(local_paths(paths, "recover"), recursive=recursive).paths
     loop, rebuilt = RunLoop(len(runs)), 0
     results = (process_or_error(run, partial(rebuild_document, run, force=force), "rebuilt") for run in runs)
     for document in loop.over(results):

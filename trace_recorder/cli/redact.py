@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, TablePaths, check_index, paths_or_default
+from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, TablePaths, check_index, local_paths
 from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message, is_directory, process_or_error
 from trace_recorder.cli.selecting import Where, select_runs, selection_of
@@ -75,7 +75,7 @@ def redact_(  # noqa: PLR0913, PLR0917 - one argument for each option
     again. The exit code is 1 if anything is left, or if a run could not be redacted; repeat the command then. A run
     that is being written is refused.
     """
-    paths = paths_or_default(paths)
+    paths = local_paths(paths, "redact")
     check_index(index, paths)
     if index is not None and not index.is_file():  # an update would make it
         fail(f"{index}: no such file. Nothing was removed")

@@ -118,7 +118,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument for each option
     with starting("replay"), refusing_paths():
         result = replay_program(
             command,
-            newest_run(run),
+            newest_run(run, "replay"),
             ignore=ignore or (),
             results_in_any_order=match is not None,
             speed=speed,
@@ -238,7 +238,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument for each option
         system = _read(system_file, "--system-file")
     try:
         with starting("fork"):
-            recorded = newest_run(run)
+            recorded = newest_run(run, "fork")
             at_call: int | str = at
             if at.isdecimal():
                 at_call = int(at)
@@ -303,7 +303,7 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument for each option
     check_speed(speed)
     with refusing_paths():
         replay = Replay(
-            newest_run(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
+            newest_run(run, "serve"), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
         )
     try:
         server = ReplayServer(replay, port, lambda message: report_mismatches([message], None))

@@ -18,8 +18,8 @@ from trace_recorder.cli.arguments import (
     Recursive,
     check_names,
     completion_of,
+    local_paths,
     parse_key_values,
-    paths_or_default,
 )
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import Progress, console, fail, print_lines, warn
@@ -113,7 +113,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument for each option
             scorings.append(_Scoring(function, PARSERS[parser], values, fields, scorer, again=again, dry_run=dry_run))
     except ValueError as error:
         fail(str(error))
-    selected = select_runs(paths_or_default(paths), selection, index=index, recursive=recursive)
+    selected = select_runs(local_paths(paths, "score"), selection, index=index, recursive=recursive)
     runs = selected.paths
     failures = selected.unreadable
     for scoring in scorings:

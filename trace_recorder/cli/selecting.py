@@ -18,7 +18,7 @@ import typer
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
 from trace_recorder.catalog.planning import Planned, with_parts
-from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Term, condition_of, parse_moment, parse_query
+from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Condition, Term, condition_of, parse_moment, parse_query
 from trace_recorder.catalog.rows import (
     Row,
     current_summary,
@@ -33,8 +33,11 @@ from trace_recorder.catalog.selection import ALL_RUNS, SORTS, OrderKey, Selectio
 from trace_recorder.cli.arguments import check_names, completion_of, no_runs_message
 from trace_recorder.cli.output import Progress, fail, warn
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results_of_unread
-from trace_recorder.cli.read_files import UnreadableError, find_runs, load_local_or_remote, process_or_error
+from trace_recorder.cli.read_files import UnreadableError, find_runs, load_run, process_or_error
 from trace_recorder.errors import QueryError
+from trace_recorder.figures.cost import may_have_price
+from trace_recorder.storage.addresses import Part
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -221,6 +224,11 @@ class SelectedRun:
         """The place of the run in the order."""
         return order_key(self.values, self.planned.file)
 
+    @property
+    def needs_calls_for_costs(self) -> bool:
+        """Whether the calls of the run have to be read for the costs in its row."""
+        return self.row is not None and not self.has_costs and may_have_price(self.row.status, self.row.llm_calls)
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
@@ -247,7 +255,7 @@ LoadRuns = Callable[[Path], Iterable[Trajectory]]
 
 def load_one(path: Path) -> list[Trajectory]:
     """Return the only run of a file. Raises the exceptions of `load`, also if the file has several runs."""
-    return [load_local_or_remote(path)]
+    return [load_run(path)]
 
 
 def select_rows(  # noqa: PLR0913 - each has a default
@@ -277,7 +285,8 @@ def select_rows(  # noqa: PLR0913 - each has a default
         jobs = 1
     runs: list[SelectedRun] = []
     unread_files = []
-    read_rows = results_of_unread(planned, read, jobs)
+    part = _part_read(condition, selection, with_costs=with_costs)
+    read_rows = results_of_unread(planned, read, jobs, fetched=part)
     with Progress(len(planned.candidates)) as progress:
         for candidate in progress.over(planned.candidates):
             if candidate.known is not None:
@@ -304,8 +313,11 @@ def rows_of(
     reaches it, and so are the calls of other runs, for their costs. A row that the index does not have any more is read
     from the run's files.
     """
+    fetched = copied_ahead((run.planned.path for run in runs if run.needs_calls_for_costs), "document")
     for run, (planned, kept) in zip(runs, with_parts((run.planned for run in runs), ["row"]), strict=True):
         row, file = run.row, name_of(planned.file)
+        if run.needs_calls_for_costs:
+            next(fetched, None)
         if row is None and kept is not None:
             yield row_of_json(kept["row"], file, planned.file)
             continue
@@ -323,6 +335,17 @@ def rows_of(
 def _with_costs(row: Row, path: Path) -> Row:
     """Return the row with the costs of all calls. The calls are read if they may have a price."""
     return row_with_costs(row, partial(run_costs_or_unknown, path))
+
+
+def _part_read(condition: Condition, selection: Selection, *, with_costs: bool) -> Part:
+    """Return the part of each run at an address that the rows need. The costs of all runs need whole documents."""
+    if condition.needs_calls:
+        return "run"
+    if selection.terms:
+        return "ends"
+    if selection.sort == "cost" or (with_costs and selection.limit is None):
+        return "document"
+    return "document ends"
 
 
 def select_runs(  # noqa: PLR0913 - each has a default

@@ -16,7 +16,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
 from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.output import RunLoop, fail
-from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
+from trace_recorder.cli.read_files import UnreadableError, process, process_or_error, read_run
 from trace_recorder.cli.selecting import select_runs
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.tables.columns import TableName
@@ -67,7 +67,7 @@ def sql(
 
 def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[int]) -> AbstractContextManager[Any]:
     """Return the result of a query. The number of runs that cannot be read is appended to `failed`."""
-    exports = [path for path in paths if is_export(path)]
+    exports = [path for path in paths if process(path, partial(is_export, path), "listed")]
     if exports:
         if len(exports) < len(paths):
             raise UnreadableError(f"{exports[0]} has exported tables, and other paths have runs: query them separately")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from trace_recorder.cli.arguments import DEFAULT, Full, paths_or_default
+from trace_recorder.cli.arguments import DEFAULT, Full, local_paths
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import UnreadableError, failure_message, find_runs, is_directory
 from trace_recorder.cli.run_header import status_of, text_of_error
@@ -142,7 +142,7 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     far. Exits with 0 if all runs are completed, 1 if a run failed or was interrupted, 130 after Ctrl-C.
     """
     try:
-        journals = dict.fromkeys(map(_journal, paths_or_default(files)))
+        journals = dict.fromkeys(map(_journal, local_paths(files, "tail")))
         runs = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
         fail(failure_message(Path(error.filename or "the run"), error))

@@ -17,7 +17,7 @@ from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.formats.any_file import foreign_format
 from trace_recorder.guard import try_call
 from trace_recorder.reading.validate import Finding, Report, validate
-from trace_recorder.tables.remote_files import local_files, url_of
+from trace_recorder.storage.local_copies import local_copy
 
 
 def validate_(
@@ -33,7 +33,7 @@ def validate_(
     """
     workers, runs = Engine(engine, address), select_runs(paths_or_default(files)).paths
     with Progress(len(runs)) as progress:
-        reports = [*progress.over(workers.in_order(validate_file, runs))]
+        reports = [*progress.over(workers.in_order(validate_file, runs, fetched="files"))]
     if as_json:
         print_json([{**asdict(report), "path": str(report.path), "ok": report.ok} for report in reports])
     else:
@@ -57,11 +57,8 @@ def validate_file(file: Path) -> Report:
 
 
 def _report_on(file: Path) -> Report:
-    """Validate a file, or a local copy of it if the file is remote."""
-    url = url_of(file)
-    if url is None:
-        return _naming_other_format(validate(file))
-    with local_files(url) as local:
+    """Validate a file, or a local copy of it if the file is at an address."""
+    with local_copy(file) as local:
         return replace(_naming_other_format(validate(local)), path=file)
 
 

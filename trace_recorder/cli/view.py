@@ -22,6 +22,7 @@ from trace_recorder.cli.list_runs import run_at
 from trace_recorder.cli.output import console, fail, print_lines
 from trace_recorder.cli.read_files import failure_message, process, read_run
 from trace_recorder.figures.cost import prices
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.one_file import one_file, two_runs_file
 from trace_recorder.viewer.runs import RunList
@@ -71,7 +72,7 @@ def view(  # noqa: PLR0913, PLR0917 - one argument for each option
     if output is not None:
         _write(places, output, force=force)
         return
-    if missing := [place for place in places if not place.exists()]:
+    if missing := [place for place in places if remote_address(place) is None and not place.exists()]:
         fail(f"{missing[0]}: No such file or directory")
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         fail(
@@ -90,9 +91,15 @@ def view(  # noqa: PLR0913, PLR0917 - one argument for each option
 
 
 def _unpacked(place: Path, directory: Path) -> bool:
-    """Write the runs of a shared file into a directory. Return False for anything else."""
+    """Write the runs of a shared file, or at an address, into a directory. Return False for anything else."""
     from trace_recorder.sharing.runs import unpack  # noqa: PLC0415 - most places are no shared files
 
+    url = remote_address(place)
+    if url is not None:
+        from trace_recorder.storage.remote_files import copy_runs  # noqa: PLC0415 - as above
+
+        copy_runs(url, directory)
+        return True
     return unpack(place, directory)
 
 

@@ -1,6 +1,7 @@
 """Loads runs from any file: from our own files, and from the files of other tools.
 
-A file that is not ours is read by its format. Its runs become the lines of journals, which are folded in memory.
+A file that is not ours is read by its format. Its runs become the lines of journals, which are folded in memory. A file
+at an address, such as `s3://bucket/runs/run.json`, is read from a local copy (`storage/remote_files.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from trace_recorder.reading.own_files import (
     load_lines,
     trajectory_of_document,
 )
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import local_copy
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.trajectory import Trajectory
@@ -36,17 +40,28 @@ _DOCUMENT_BEGIN = b'"task":'
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, whose run may still be running, or of another tool's file.
 
-    docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `trace-recorder
-    import` keeps them. Interactions and steps are read when they, `metrics` or `gaps` are first used. So it costs
-    little to read only the task, the status and the rewards of many runs. Raises FileNotFoundError, and
-    TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+    The path may be an address, such as `s3://bucket/runs/run.json` (docs/tables.md). docs/import.md lists the tools.
+    Parts of their files that a Trajectory cannot have are left out; `trace-recorder import` keeps them. Interactions
+    and steps are read when they, `metrics` or `gaps` are first used. So it costs little to read only the task, the
+    status and the rewards of many runs. Raises FileNotFoundError, and TrajectoryFormatError if the file is not a
+    trajectory, has several, or has a newer version.
 
     Examples:
         >>> run = load("trajectories/run.json")
         >>> run.task, run.status, len(run.llm_interactions)
         ('count the files', 'completed', 1)
     """
-    runs = list(islice(load_each(Path(path)), 2))
+    path = Path(path)
+    if remote_address(path) is not None:
+        from trace_recorder.storage.remote_files import forget  # noqa: PLC0415 - few paths are addresses
+
+        forget(path)
+    return load_only(path)
+
+
+def load_only(path: Path) -> Trajectory:
+    """Load the run of a file as `load` does. A file at an address is in the version that was listed last."""
+    runs = list(islice(load_each(path), 2))
     if len(runs) == 1:
         return runs[0]
     count = "several runs" if runs else "no run"
@@ -57,6 +72,12 @@ def load(path: str | Path) -> Trajectory:
 
 def load_each(path: Path) -> Iterator[Trajectory]:
     """Yield the run of a file, or all runs of a shared file, or of another tool's. Raises the exceptions of `load`."""
+    if remote_address(path) is None:
+        return _load_local(path)
+    return _load_remote(path)
+
+
+def _load_local(path: Path) -> Iterator[Trajectory]:
     if path.is_dir():
         os.scandir(path).close()  # raises OSError if the directory cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
@@ -84,6 +105,19 @@ def load_each(path: Path) -> Iterator[Trajectory]:
         raise refused
     for run in recognition.read_foreign_runs(source):
         yield load_lines(journal_lines(run), source.path)
+
+
+def _load_remote(path: Path) -> Iterator[Trajectory]:
+    """Yield the runs of a file at an address. The journal of an ended run is enough."""
+    with local_copy(path, "run") as local:
+        if journal_path_for(local).is_file():
+            run = load_journal_of(local)
+            if run is not None and run.end_time is not None:
+                yield replace(run, path=path)
+                return
+    with local_copy(path) as local:
+        for run in load_each(local):
+            yield replace(run, path=path)
 
 
 def _source(path: Path) -> Source:

@@ -14,8 +14,10 @@ from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.formats.shared_files import is_shared, shared_runs
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.atomic_write import replace_file
 from trace_recorder.storage.file_system import is_locked
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.storage.paths import journal_path_for
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -31,11 +33,19 @@ class RunToShare:
 
 
 def runs_to_share(paths: Iterable[Path], directory: Path) -> Iterator[RunToShare]:
-    """Yield the runs of these files. `directory` gets journals of runs that have none, or are being written.
+    """Yield the runs of these files.
+
+    `directory` gets journals of runs that have none, or are being written, and copies of runs at addresses.
 
     Raises OSError, and TrajectoryFormatError for a file that is no trajectory.
     """
-    for number, path in enumerate(paths):
+    for number, path in enumerate(copied_ahead(paths, "files")):
+        if remote_address(path) is not None:
+            from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - few paths are addresses
+
+            copies = directory / f"copy-{number}"
+            copies.mkdir()
+            path = copy_of_run(path, copies)  # noqa: PLW2901 - the same run
         journal = journal_path_for(path)
         if journal.is_file():
             if is_locked(journal):

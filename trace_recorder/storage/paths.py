@@ -368,7 +368,7 @@ def temporary_files(directory: Path) -> Iterator[TemporaryFile]:
 
 def stale_files(directory: Path) -> Iterator[TemporaryFile]:
     """Yield the temporary files in a directory whose processes have ended. Raises OSError."""
-    return (file for file in temporary_files(directory) if not _process_exists(file.pid))
+    return (file for file in temporary_files(directory) if not process_exists(file.pid))
 
 
 def remove_temporary_files(document: Path) -> None:
@@ -383,7 +383,7 @@ def remove_temporary_files(document: Path) -> None:
             file.path.unlink()
 
 
-def _process_exists(pid: str | None) -> bool:
+def process_exists(pid: str | None) -> bool:
     """Return whether a process with this id exists on this host. Return False for None."""
     if pid is None:
         return False

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trace_recorder.catalog.value_tables import FilesState
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.paths import document_path_for
 from trace_recorder.storage.run_files import NO_FILE, journal_name, real_journal
 from trace_recorder.tables.columns import TableName
-from trace_recorder.tables.remote_files import url_of
 
 FORMS: Mapping[str, tuple[TableName, ...]] = {
     "tables": ("runs", "calls", "steps", "tool_calls", "messages", "rewards"),
@@ -152,7 +152,7 @@ def compare_parts(directory: Path, table: TableName, runs: Sequence[Path], sourc
         elif before.state is None or before.state != files_state(run):
             missing.append(run)
             changed.append(before)
-    below = tuple(f"{os.path.realpath(source)}{os.sep}" for source in sources if url_of(source) is None)
+    below = tuple(f"{os.path.realpath(source)}{os.sep}" for source in sources if remote_address(source) is None)
     gone = [run for place, run in by_place.items() if place.startswith(below) and files_state(Path(place)) == _NO_FILES]
     stale = Counter(run.part for run in (*changed, *gone))
     return Outdated(missing, changed, gone, [part for part, runs_of in parts.items() if len(runs_of) == stale[part]])
@@ -224,7 +224,7 @@ class _RunPlaces:
 
         Return None if that directory is unknown. The place of an address is the address itself.
         """
-        if url_of(path) is not None:
+        if remote_address(path) is not None:
             return path
         if base is not None and not os.path.isabs(path):  # noqa: PTH117 - as above
             if base not in self._bases:

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.formats.any_file import load
+from trace_recorder.formats.any_file import load_only
 from trace_recorder.guard import logger, try_call
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.remote_files import remote_runs
 from trace_recorder.storage.run_files import runs_in_directory
 from trace_recorder.tables.columns import Of
 from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow
-from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
 from trace_recorder.tables.rows import Cells, cells_of, joined_cells
 
 if TYPE_CHECKING:
@@ -122,16 +123,11 @@ def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
 
 
 def _cells(name: str, of: Of) -> Cells:
-    path, url = Path(name), url_of(name)
-    if url is None:
-        run = load(path)
-    else:
-        run = load_remote(path, url)
-    return cells_of(run, of)
+    return cells_of(load_only(Path(name)), of)
 
 
 def _runs_at(path: Path) -> list[Path]:
-    url = url_of(path)
+    url = remote_address(path)
     if url is not None:
         return remote_runs(url)
     if path.is_dir():

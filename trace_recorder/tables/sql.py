@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trace_recorder.errors import MissingExtraError
+from trace_recorder.storage.addresses import remote_address
+from trace_recorder.storage.local_copies import copied_ahead
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import schema_of
 from trace_recorder.tables.parquet import PartFiles, TableFiles
@@ -48,8 +50,32 @@ class SqlLimits:
 
 
 def is_export(directory: Path) -> bool:
-    """Return whether a directory has tables that `export --format parquet` has written."""
-    return any(part_files(directory, table) for table in _EXPORTED)
+    """Return whether a directory or an address has tables of `export --format parquet`. Raises OSError."""
+    return any(_parts_at(directory, table) for table in _EXPORTED)
+
+
+def _parts_at(directory: Path, table: TableName) -> list[Path]:
+    """Return the Parquet files of a table in a directory or at an address, in the order of their parts."""
+    if remote_address(directory) is None:
+        return part_files(directory, table)
+    from trace_recorder.storage.remote_files import remote_files  # noqa: PLC0415 - few paths are addresses
+
+    return remote_files(remote_address(directory / table) or "", "part-*.parquet")
+
+
+def _local_parts(directory: Path, table: TableName, temporary: Path) -> list[Path]:
+    """Return the Parquet files of a table. Those at an address are copied into a new directory `temporary`."""
+    parts = _parts_at(directory, table)
+    if remote_address(directory) is None:
+        return parts
+    from trace_recorder.storage.remote_files import copy_of_run  # noqa: PLC0415 - as above
+
+    temporary.mkdir()
+    return [copy_of_run(part, temporary, "document") for part in copied_ahead(parts, "document")]
+
+
+def _tables_in(query: str) -> tuple[TableName, ...]:
+    return tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
 
 
 @contextmanager
@@ -58,13 +84,15 @@ def query_exports(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Run a query over exported tables.
 
-    Yield the connection with the query's result. Raises the exceptions of DuckDB.
+    Yield the connection with the query's result. Tables at an address are copied, if the query names them. Raises the
+    exceptions of DuckDB, and OSError.
     """
     with tempfile.TemporaryDirectory() as temporary:
         _check(query, limits)
-        files = {
-            table: [path for directory in directories for path in part_files(directory, table)] for table in TABLES
-        }
+        files: dict[TableName, list[Path]] = {table: [] for table in TABLES}
+        for table in _tables_in(query):
+            for number, directory in enumerate(directories):
+                files[table] += _local_parts(directory, table, Path(temporary, f"{table}-{number}"))
         connection = _connection(temporary, files, limits)
         with _stopped_in_time(connection, limits):
             yield connection.execute(query)
@@ -80,7 +108,7 @@ def query_runs(
     """
     with tempfile.TemporaryDirectory() as temporary:
         _check(query, limits)
-        tables = tuple(table for table in TABLES if re.search(rf"\b{table}\b", query, re.IGNORECASE))
+        tables = _tables_in(query)
         if tables:
             with TableFiles(Path(temporary), tables) as files:
                 for part in parts_of(tables):
