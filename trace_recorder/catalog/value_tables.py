@@ -141,7 +141,8 @@ class FactTables:
         `wanted` has names of `SINGLE`, or of `KeptPart`.
         """
         parts = get_args(KeptPart)
-        columns = "".join(f", k.{name}" if name in parts else f", r.{name}" for name in wanted)
+        table_of = dict.fromkeys(parts, "k") | dict.fromkeys(SINGLE, "r")
+        columns = "".join(f", {table_of[name]}.{name}" for name in wanted)
         tables = "files f"
         if not set(SINGLE).isdisjoint(wanted):
             tables += " JOIN runs r ON r.id = f.run"

@@ -16,7 +16,14 @@ from typing import NamedTuple
 
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_tree import run_tree
-from trace_recorder.catalog.run_values import number_of_value, origin_texts, seconds_of, sum_of_numbers, text_or_none
+from trace_recorder.catalog.run_values import (
+    number_of_value,
+    origin_texts,
+    seconds_of,
+    storable_value,
+    sum_of_numbers,
+    text_or_none,
+)
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
@@ -292,7 +299,7 @@ def _single(row: Json) -> tuple[Single, ...]:
         *(text_or_none(row["model"]), text_or_none(row["provider"]), rewards),
         *origin_texts(row),
     )
-    return tuple(storable(value) if isinstance(value, str) else value for value in values)
+    return tuple(map(storable_value, values))
 
 
 def _searched_text(row: Json) -> str:
