@@ -177,9 +177,9 @@ class RunRows:
                 known[number]["depth"] = depth
         return [known.get(number) for number in numbers]
 
-    def _rows_of(self, found: Iterable[tuple[bytes, str | None]]) -> dict[bytes, Json]:
+    def _rows_of(self, stored: Iterable[tuple[bytes, str | None]]) -> dict[bytes, Json]:
         """Return the rows of runs, in the same order, from their names and what the table has of their rows."""
-        texts = dict(found)
+        texts = dict(stored)
         known: Mapping[str, Json] = {}
         if None in texts.values():
             known = self._read_known([os.fsdecode(name) for name, text in texts.items() if text is None])
