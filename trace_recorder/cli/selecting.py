@@ -1,9 +1,9 @@
 """Selects the runs that a command uses. All commands that take `--where` select by these functions.
 
 `selection_of` makes a `Selection` from options. Each option that selects runs, such as `--model NAME`, is a spelling of
-one term of the query language. `select_rows` returns the selected runs in order, and `listed_rows` their rows, for commands
-that print them. `select_runs` returns the selected runs, for commands that read or change them. All ask the index
-first, and read only runs that the index does not know.
+one term of the query language. `select_rows` returns the selected runs in order, and `listed_rows` their rows, for
+commands that print them. `select_runs` returns the selected runs, for commands that read or change them. All ask the
+index first, and read only runs that the index does not know.
 """
 
 from __future__ import annotations
