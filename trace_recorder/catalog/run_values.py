@@ -54,7 +54,7 @@ def values_of(run: Trajectory, *, with_texts: bool = True, costs: RunCosts | Non
     if with_texts:
         texts = tuple(texts_of(run))
     stored = (
-        tuple(map(_storable_value, single)),
+        tuple(map(storable_value, single)),
         tuple(replace(value, name=storable(value.name), text=value.text and storable(value.text)) for value in named),
         tuple(text._replace(kind=storable(text.kind), text=storable(text.text)) for text in texts),
     )
@@ -78,7 +78,8 @@ def origin_texts(metadata: Payload) -> tuple[str | None, str | None, str | None]
     return None, origin.trajectory_id, origin.file
 
 
-def _storable_value(value: Single) -> Single:
+def storable_value(value: Single) -> Single:
+    """Return a value that SQLite can store: a text without lone surrogates, or any other value unchanged."""
     if isinstance(value, str):
         return storable(value)
     return value

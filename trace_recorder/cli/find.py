@@ -27,7 +27,7 @@ from trace_recorder.cli.list_table import flat_row, run_table
 from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines, print_table, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in
 from trace_recorder.cli.read_files import failure_message, is_directory, load_runs
-from trace_recorder.cli.selecting import Limit, Reverse, SortBy, rows_of, select_rows, selection_of
+from trace_recorder.cli.selecting import Limit, Reverse, SortBy, listed_rows, select_rows, selection_of
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory
 
@@ -67,7 +67,7 @@ def find(  # noqa: PLR0913, PLR0917 - one argument for each option
     if paths_only:
         _print_paths([run.planned.file for run in selected.runs], as_json=as_json)
     else:
-        rows = (row for row in rows_of(selected.runs, naming_in(paths), load_runs) if row is not None)
+        rows = (row for row in listed_rows(selected.runs, naming_in(paths), load_runs) if row is not None)
         if selected.runs or as_json:
             _print_rows(rows, as_json=as_json)
     if 0 < selected.read < selected.count:

@@ -16,7 +16,7 @@ from trace_recorder.cli.arguments import local_paths, no_runs_message
 from trace_recorder.cli.list_table import LINKS, Links, TreeRow, as_tree, flat_row
 from trace_recorder.cli.planned_runs import naming_in
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read_run
-from trace_recorder.cli.selecting import LoadRuns, SelectedRows, load_one, rows_of, select_rows
+from trace_recorder.cli.selecting import LoadRuns, SelectedRows, listed_rows, load_one, select_rows
 from trace_recorder.values.trajectory import Trajectory
 
 
@@ -60,7 +60,7 @@ class Listing:
                 yield branch.of(row)
 
     def _rows(self) -> Iterator[Row | None]:
-        return rows_of(self._selected.runs, self._name_of, self._load_runs)
+        return listed_rows(self._selected.runs, self._name_of, self._load_runs)
 
 
 def listing(

@@ -75,7 +75,7 @@ class Links(NamedTuple):
     origin_file: Single
 
 
-class Branch(NamedTuple):
+class DrawnPlace(NamedTuple):
     """The place of a row in the tree, by the number of the row in the list."""
 
     row: int
@@ -93,7 +93,7 @@ class Branch(NamedTuple):
         return branch
 
 
-def as_tree(rows: Sequence[Links]) -> list[Branch]:
+def as_tree(rows: Sequence[Links]) -> list[DrawnPlace]:
     """Return the rows as a tree: each run is indented below the run that it continues or repeats, or below its parent.
 
     A fork or a replay names the file of the other run. Any other run names the id of its parent. A run that is below no
@@ -111,7 +111,7 @@ def as_tree(rows: Sequence[Links]) -> list[Branch]:
             upper = by_name.get(_name(str(PurePath(row.file).with_name(origin.name))), upper)
         uppers.append(upper)
     return [
-        Branch(row, depth, depth > 0 and uppers[row] is not None)
+        DrawnPlace(row, depth, depth > 0 and uppers[row] is not None)
         for row, depth in run_tree(uppers, [row.session for row in rows])
     ]
 

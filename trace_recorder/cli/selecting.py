@@ -1,9 +1,9 @@
 """Selects the runs that a command uses. All commands that take `--where` select by these functions.
 
 `selection_of` makes a `Selection` from options. Each option that selects runs, such as `--model NAME`, is a spelling of
-one term of the query language. `select_rows` returns the selected runs in order, and `rows_of` their rows, for commands
-that print them. `select_runs` returns the selected runs, for commands that read or change them. All ask the index
-first, and read only runs that the index does not know.
+one term of the query language. `select_rows` returns the selected runs in order, and `listed_rows` their rows, for
+commands that print them. `select_runs` returns the selected runs, for commands that read or change them. All ask the
+index first, and read only runs that the index does not know.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def select_rows(  # noqa: PLR0913 - each has a default
     with_costs: bool = False,
     load_runs: LoadRuns = load_one,
 ) -> SelectedRows:
-    """Return the selected runs at these paths. `rows_of` returns their rows.
+    """Return the selected runs at these paths. `listed_rows` returns their rows.
 
     A run that an index knows is not read. Of a run that has ended, only the beginning and the end of the document are
     read, unless a term is about calls or texts; then up to `jobs` processes read whole runs. If `with_costs` is True,
@@ -304,7 +304,7 @@ def select_rows(  # noqa: PLR0913 - each has a default
     return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
 
 
-def rows_of(
+def listed_rows(
     runs: Sequence[SelectedRun], name_of: Callable[[str], str], load_runs: LoadRuns = load_one
 ) -> Iterator[Row | None]:
     """Yield the row of each run, with the costs of all calls, or None for a run whose files are gone.

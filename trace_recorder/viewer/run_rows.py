@@ -16,7 +16,14 @@ from typing import NamedTuple
 
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_tree import run_tree
-from trace_recorder.catalog.run_values import number_of_value, origin_texts, seconds_of, sum_of_numbers, text_or_none
+from trace_recorder.catalog.run_values import (
+    number_of_value,
+    origin_texts,
+    seconds_of,
+    storable_value,
+    sum_of_numbers,
+    text_or_none,
+)
 from trace_recorder.catalog.searched_values import SINGLE, Single, storable
 from trace_recorder.figures.cost import may_have_price
 from trace_recorder.values.content_parts import plain_text
@@ -170,9 +177,9 @@ class RunRows:
                 known[number]["depth"] = depth
         return [known.get(number) for number in numbers]
 
-    def _rows_of(self, found: Iterable[tuple[bytes, str | None]]) -> dict[bytes, Json]:
+    def _rows_of(self, stored: Iterable[tuple[bytes, str | None]]) -> dict[bytes, Json]:
         """Return the rows of runs, in the same order, from their names and what the table has of their rows."""
-        texts = dict(found)
+        texts = dict(stored)
         known: Mapping[str, Json] = {}
         if None in texts.values():
             known = self._read_known([os.fsdecode(name) for name, text in texts.items() if text is None])
@@ -292,7 +299,7 @@ def _single(row: Json) -> tuple[Single, ...]:
         *(text_or_none(row["model"]), text_or_none(row["provider"]), rewards),
         *origin_texts(row),
     )
-    return tuple(storable(value) if isinstance(value, str) else value for value in values)
+    return tuple(map(storable_value, values))
 
 
 def _searched_text(row: Json) -> str:
