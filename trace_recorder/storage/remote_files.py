@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ from typing import Any, NoReturn, TypeVar
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
 from trace_recorder.guard import try_call
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, path_in, remote_address
 from trace_recorder.storage.copy_cache import copy_cache, link_copy
@@ -40,7 +40,7 @@ TAIL_BYTES = 16384
 _ATTEMPTS = 3
 _PARTS = "part-*.parquet"
 """The names of the Parquet files of a table."""
-_MD5 = re.compile(r"[0-9a-f]{32}")
+_MD5 = lazy_pattern(r"[0-9a-f]{32}")
 _UNVERSIONED = os.urandom(8).hex()
 """The version of files of a store that states no versions. It differs in each process, so nothing is kept for long."""
 
