@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,25 +13,18 @@ import pytest
 from tests.catalog.many_runs import QUERY_FIELDS, make_runs, random_query, record_run, settle
 from tests.cli.invoking import recorded
 from trace_recorder import open_index
-from trace_recorder.catalog import index_file, text_tables
 from trace_recorder.catalog.index import RunIndex
 from trace_recorder.catalog.index_file import IndexWriter, reading
 from trace_recorder.catalog.planning import known_runs
-from trace_recorder.catalog.searched_values import TextInRun
-from trace_recorder.catalog.text_tables import TextTables
+from trace_recorder.catalog.searched_values import TextInRun, TextSearch
+from trace_recorder.catalog.text_tables import IndexLimits, TextTables
 from trace_recorder.catalog.value_tables import FactTables, KeptPart
 
 PARTS: tuple[KeptPart, ...] = ("row", "stats", "summary", "counted", "measures")
-TABLE_CHARACTERS, RUN_CHARACTERS = 30_000, 3_000
+SMALL = IndexLimits(word_table_characters=30_000, block_characters=60, free_pages=4, pages_at_once=5)
+"""Limits with which a few runs need several tables of words and blocks."""
+RUN_CHARACTERS = 3_000
 PAGE_BYTES = 16384
-
-
-@pytest.fixture
-def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make tables of words and blocks so small that a few runs need several, and give free pages back soon."""
-    monkeypatch.setattr(text_tables, "WORD_TABLE_CHARACTERS", TABLE_CHARACTERS)
-    monkeypatch.setattr(text_tables, "BLOCK_CHARACTERS", 60)
-    monkeypatch.setattr(index_file, "MIN_FREE_PAGES", 4)
 
 
 def state_of(index: RunIndex) -> dict[bytes, list[str | None]]:
@@ -41,7 +33,7 @@ def state_of(index: RunIndex) -> dict[bytes, list[str | None]]:
     return {name: [of_part[name][1] for of_part in parts] for name in parts[0]}
 
 
-def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path, small_tables: None) -> None:
+def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path) -> None:
     """After runs were added, changed, moved and deleted, an index has the rows, texts and answers of a new index."""
     runs, chosen = make_runs(tmp_path / "runs", 9), random.Random(4)
     index = open_index(runs)
@@ -56,7 +48,7 @@ def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path, small_table
             moved.with_suffix(suffix).rename(moved.with_name(f"run_moved{step}{suffix}"))
         record_run(runs / f"run_new{step}.json", chosen.randrange(9))  # it has texts of an earlier run
         settle(runs)
-        open_index(runs).update(transaction_runs=chosen.choice([1, 2, 1000]))
+        open_index(runs).update(transaction_runs=chosen.choice([1, 2, 1000]), limits=SMALL)
 
         new = open_index(runs, tmp_path / f"new{step}")
         new.update()
@@ -68,17 +60,16 @@ def test_after_any_changes_an_index_equals_a_new_one(tmp_path: Path, small_table
         assert [*new.find("alpha")] != []
 
 
-def test_texts_with_equal_digests_are_different_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_with_equal_digests_are_different_texts(tmp_path: Path) -> None:
     """Digests are short, so two texts may have the same. They are then stored apart, and deleted apart."""
-    monkeypatch.setattr(text_tables, "digest_of", lambda text: len(text) % 2)
     runs = make_runs(tmp_path / "runs", 9)
     index, queries = open_index(runs), [random_query(random.Random(seed), field="words") for seed in range(20)]
-    index.update()
+    limits = IndexLimits(digest_bytes=1)
+    index.update(limits=limits)
     for name in ("run0", "run3"):
         for path in runs.glob(f"{name}.json*"):
             path.unlink()
-    index.update()
-    monkeypatch.undo()
+    index.update(limits=limits)
     new = open_index(runs, tmp_path / "new")
     new.update()
 
@@ -106,16 +97,14 @@ def indexed(directory: Path, count: int) -> RunIndex:
         recorded(directory / f"run{number:03}.json", text_of(number))
     settle(directory)
     index = open_index(directory)
-    index.update()
+    index.update(limits=SMALL)
     return index
 
 
 @pytest.fixture(scope="module")
-def indexes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunIndex]]:
-    """Yield the indexes of 40 and of 120 runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_tables, "WORD_TABLE_CHARACTERS", TABLE_CHARACTERS)
-        yield [indexed(tmp_path_factory.mktemp("runs"), count) for count in (40, 120)]
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> list[RunIndex]:
+    """Return the indexes of 40 and of 120 runs."""
+    return [indexed(tmp_path_factory.mktemp("runs"), count) for count in (40, 120)]
 
 
 def copied(index: RunIndex, to: Path) -> RunIndex:
@@ -124,9 +113,7 @@ def copied(index: RunIndex, to: Path) -> RunIndex:
     return open_index(to)
 
 
-def test_one_changed_run_costs_the_same_in_a_larger_index(
-    indexes: list[RunIndex], tmp_path: Path, small_tables: None
-) -> None:
+def test_one_changed_run_costs_the_same_in_a_larger_index(indexes: list[RunIndex], tmp_path: Path) -> None:
     """An update after one changed run writes about as many pages in an index of three times the size."""
     pages = []
     for number, original in enumerate(indexes):
@@ -136,7 +123,7 @@ def test_one_changed_run_costs_the_same_in_a_larger_index(
         recorded(index.directory / "run005.json", text_of(1000))
         settle_one(index.directory / "run005.json")
         before = index.path.read_bytes()
-        assert index.update().read == 1
+        assert index.update(limits=SMALL).read == 1
         pages.append(changed_pages(index.path, before))
         assert [path.name for path in index.find(text_of(1000).split()[0])] == ["run005.json"]
 
@@ -165,46 +152,44 @@ def test_an_update_without_changes_writes_nothing_but_the_time(indexes: list[Run
     assert changed_pages(index.path, before) <= 2
 
 
-def test_each_transaction_of_a_removal_is_small(
-    indexes: list[RunIndex], tmp_path: Path, small_tables: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class MeasuringWriter(IndexWriter):
+    """A writer that notes how many pages each transaction changes."""
+
+    changes: tuple[int, ...] = ()
+
+    def commit(self) -> None:
+        """End the transaction."""
+        before = self.path.read_bytes()
+        super().commit()
+        self.changes += (changed_pages(self.path, before),)
+
+
+def test_each_transaction_of_a_removal_is_small(indexes: list[RunIndex], tmp_path: Path) -> None:
     """Removing runs from all tables of words changes a limited number of pages at a time, and the space comes back."""
-    changes: list[list[int]] = []
-    commit = IndexWriter.commit
-
-    def measured(writer: IndexWriter) -> None:
-        before = writer.path.read_bytes()
-        commit(writer)
-        changes[-1].append(changed_pages(writer.path, before))
-
-    monkeypatch.setattr(index_file, "VACUUM_PAGES", 5)
-    sizes = []
+    largest, shares = [], []
     for number, original in enumerate(indexes):
         index = copied(original, tmp_path / str(number))
-        names = sorted(path.name for path in index.directory.glob("run*.json"))
-        for name in names[::2]:
-            for path in index.directory.glob(f"{name}*"):
-                path.unlink()
         before = index.path.stat().st_size
-        with monkeypatch.context() as patch:
-            patch.setattr(IndexWriter, "commit", measured)
-            changes.append([])
-            assert index.update(transaction_runs=5).removed == len(names) / 2
-        sizes.append(index.path.stat().st_size / before)
+        with closing(MeasuringWriter(index.path, index.directory, SMALL)) as writer:
+            for removed, run in enumerate(writer.tables.files()[::2]):
+                writer.tables.remove(run.run)
+                if removed % 5 == 4:
+                    writer.commit()
+            writer.finish()
+            largest.append(max(writer.changes))
+        shares.append(index.path.stat().st_size / before)
 
-    assert max(changes[1]) <= max(changes[0]) * 1.5
-    assert sizes[1] < 0.8
+    assert largest[1] <= largest[0] * 1.5
+    assert shares[1] < 0.8
 
 
-def test_an_index_without_runs_has_no_tables_of_words(
-    indexes: list[RunIndex], tmp_path: Path, small_tables: None
-) -> None:
+def test_an_index_without_runs_has_no_tables_of_words(indexes: list[RunIndex], tmp_path: Path) -> None:
     """The tables of words go with their last text, and almost all space comes back."""
     index = copied(indexes[1], tmp_path / "copy")
     for path in index.directory.glob("run*"):
         path.unlink()
     before = index.path.stat().st_size
-    index.update()
+    index.update(limits=SMALL)
 
     with reading(index.path, index.directory) as tables:
         assert tables is not None
@@ -218,7 +203,7 @@ def test_a_common_text_has_one_block_and_its_words_once(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "db", isolation_level=None)) as connection:
         tables = FactTables(connection)
         tables.create()
-        texts = TextTables(connection, 6)
+        texts = TextTables(connection)
         prompt = TextInRun(1, "prompts", "system", "Be very brief. " * 500)
         numbers = [texts.add(run, [prompt, TextInRun(1, "answers", "answer", f"answer {run}")]) for run in range(50)]
         size = connection.execute("SELECT sum(length(data)) FROM blocks").fetchone()[0]
@@ -233,6 +218,6 @@ def test_a_common_text_has_one_block_and_its_words_once(tmp_path: Path) -> None:
         assert texts.runs_with(text_search("48")) == set()
 
 
-def text_search(words: str) -> text_tables.TextSearch:
+def text_search(words: str) -> TextSearch:
     """Return a search for words."""
-    return text_tables.TextSearch(f'"{words}"')
+    return TextSearch(f'"{words}"')

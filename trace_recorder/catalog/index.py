@@ -28,6 +28,7 @@ from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of, row_of_run, summary_of
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
+from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
 from trace_recorder.figures.cost import cost_of, costs_of_calls, may_have_price
 from trace_recorder.figures.run_measures import measures_of
@@ -171,14 +172,20 @@ class RunIndex:
     def __repr__(self) -> str:
         return f"RunIndex({str(self.directory)!r}, {str(self.path)!r})"
 
-    def update(self, read_all: ReadAll = map, *, transaction_runs: int = _TRANSACTION_RUNS) -> Update:
+    def update(
+        self,
+        read_all: ReadAll = map,
+        *,
+        transaction_runs: int = _TRANSACTION_RUNS,
+        limits: IndexLimits = USUAL_LIMITS,
+    ) -> Update:
         """Read the runs that are new or have changed, and remove the runs whose files are gone, with their texts.
 
         Create the index if it is missing or damaged. Wait while another process updates the same index. `read_all`
         calls a function for each task and yields the results, as `map` does. A transaction ends after
         `transaction_runs` runs, or earlier if the texts are long. Raises OSError if the index cannot be written.
         """
-        with index_file.writing(self.path, self.directory) as writer:
+        with index_file.writing(self.path, self.directory, limits) as writer:
             return _Updating(writer, transaction_runs).run(self.directory, read_all)
 
     def forget(self, journals: Collection[str] = ()) -> None:

@@ -23,6 +23,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from trace_recorder.catalog.kept_parts import DICTIONARY
+from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock
@@ -38,13 +39,6 @@ _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _PAGE_BYTES = 16384
 """Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
 _FREE_SHARE = 0.05
-MIN_FREE_PAGES = 128
-"""If more pages than this, and a larger share of the file, are free, the file is made smaller.
-
-A table of words that is written again needs fewer pages, so these stay for the next one.
-"""
-VACUUM_PAGES = 1000
-"""So many pages are given back in one transaction."""
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
 
@@ -106,8 +100,9 @@ def _has_writer(path: Path) -> bool:
 class IndexWriter:
     """Writes an index. The function `writing` yields the writer, and lets only one process write."""
 
-    def __init__(self, path: Path, directory: Path) -> None:
+    def __init__(self, path: Path, directory: Path, limits: IndexLimits = USUAL_LIMITS) -> None:
         self.path = path
+        self._limits = limits
         self._expected = _expected(path, directory)
         self.is_new = not self._is_intact() or not self._has_expected_facts()
         if self.is_new:
@@ -117,7 +112,7 @@ class IndexWriter:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
             self.path.chmod(0o600)
         self._connection = self._connected()
-        self.tables = FactTables(self._connection)
+        self.tables = FactTables(self._connection, limits)
         if self.is_new:
             self._connection.execute(f"PRAGMA application_id={int.from_bytes(_OURS)}")
             self.tables.create()
@@ -140,8 +135,8 @@ class IndexWriter:
         self.commit()
         for _ in self.tables.texts.forget_deleted():
             self.commit()
-        while self._pragma("freelist_count") > max(MIN_FREE_PAGES, self._pragma("page_count") * _FREE_SHARE):
-            for _ in range(VACUUM_PAGES):
+        while self._pragma("freelist_count") > max(self._limits.free_pages, self._pragma("page_count") * _FREE_SHARE):
+            for _ in range(self._limits.pages_at_once):
                 self._connection.execute("PRAGMA incremental_vacuum(1)")  # `execute` takes one step, which is one page
             self.commit()
 
@@ -200,13 +195,13 @@ class IndexWriter:
 
 
 @contextmanager
-def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
+def writing(path: Path, directory: Path, limits: IndexLimits = USUAL_LIMITS) -> Iterator[IndexWriter]:
     """Yield the writer of an index.
 
     Wait while another process writes the index. Raises OSError if the index cannot be written.
     """
     try:
-        with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory)) as writer:
+        with directory_lock(path.parent, wait=True), closing(IndexWriter(path, directory, limits)) as writer:
             yield writer
     except sqlite3.Error as error:
         code = errno.EIO

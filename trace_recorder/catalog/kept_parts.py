@@ -34,12 +34,12 @@ DICTIONARY = (
 _LEVEL = 6
 
 
-def pack(parts: Sequence[str]) -> bytes:
+def pack_parts(parts: Sequence[str]) -> bytes:
     """Compress the parts of a run. Each is JSON in one line."""
     compressor = zlib.compressobj(_LEVEL, wbits=-15, zdict=DICTIONARY)
     return compressor.compress("\n".join(parts).encode()) + compressor.flush()
 
 
-def unpack(data: bytes) -> list[str]:
-    """Return the parts that `pack` compressed."""
+def unpack_parts(data: bytes) -> list[str]:
+    """Return the parts that `pack_parts` compressed."""
     return zlib.decompressobj(wbits=-15, zdict=DICTIONARY).decompress(data).decode().split("\n")

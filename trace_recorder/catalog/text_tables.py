@@ -15,6 +15,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -28,11 +29,31 @@ CREATE TABLE blocks (first INTEGER PRIMARY KEY, texts INTEGER NOT NULL, word_tab
 CREATE TABLE digests (digest INTEGER PRIMARY KEY, text INTEGER NOT NULL);
 CREATE TABLE uses (text INTEGER, run INTEGER, place INTEGER, PRIMARY KEY (text, run)) WITHOUT ROWID;
 """
-WORD_TABLE_CHARACTERS = 4_000_000
-"""A table of words that has texts with this many characters gets no more texts."""
-BLOCK_CHARACTERS = 256_000
-"""A block gets no more texts if its texts have this many characters."""
 _WORDS = "CREATE VIRTUAL TABLE words_{} USING fts5 (text, content='', columnsize=0, tokenize='unicode61')"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLimits:
+    """The limits within which an index is written."""
+
+    word_table_characters: int = 4_000_000
+    """A table of words whose texts have this many characters gets no more texts."""
+    block_characters: int = 256_000
+    """A block whose texts have this many characters gets no more texts."""
+    level: int = 6
+    """The level at which texts are compressed, as for `zlib`."""
+    digest_bytes: int = 8
+    """The length of a text's digest."""
+    free_pages: int = 128
+    """At most this many pages, or a twentieth of the file, stay free.
+
+    A table of words that is written again needs fewer, so these stay for the next one.
+    """
+    pages_at_once: int = 1000
+    """So many pages are given back in one transaction."""
+
+
+USUAL_LIMITS = IndexLimits()
 
 
 class _Block(NamedTuple):
@@ -44,24 +65,22 @@ class _Block(NamedTuple):
 
 
 class TextTables:
-    """The tables of texts in a database. The caller begins and ends transactions.
+    """The tables of texts in a database. The caller begins and ends transactions."""
 
-    `level` is the level of the compression, as for `zlib`.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, level: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, limits: IndexLimits = USUAL_LIMITS) -> None:
         self._connection = connection
-        self._level = level
+        self._limits = limits
 
     def add(self, run: int, texts: Iterable[TextInRun]) -> list[int]:
         """Add the texts of a run. Return their numbers."""
-        first = self._next_number()
+        sql = "SELECT first + texts FROM blocks ORDER BY first DESC LIMIT 1"
+        [first] = self._connection.execute(sql).fetchone() or (1,)
         new: dict[str, int] = {}
         places: dict[int, SearchPlace] = {}
         for _, place, _, text in texts:
             number = new.get(text)
             if number is None:
-                digest = digest_of(text)
+                digest = text_digest(text, self._limits.digest_bytes)
                 number = self._stored_number(text, digest, before=first)
                 if number is None:
                     number = new[text] = first + len(new)
@@ -134,12 +153,6 @@ class TextTables:
             runs.update(run for (run,) in self._connection.execute(sql, (phrase,)))
         return runs
 
-    def _next_number(self) -> int:
-        row = self._connection.execute("SELECT first + texts FROM blocks ORDER BY first DESC LIMIT 1").fetchone()
-        if row is None:
-            return 1
-        return int(row[0])
-
     def _stored_number(self, text: str, digest: int, before: int) -> int | None:
         """Return the number of a text that is stored before this number.
 
@@ -160,7 +173,7 @@ class TextTables:
         for text in texts:
             waiting.append(text)
             characters += len(text)
-            if characters >= BLOCK_CHARACTERS:
+            if characters >= self._limits.block_characters:
                 self._add_block(first, waiting, characters)
                 first += len(waiting)
                 waiting, characters = [], 0
@@ -173,9 +186,9 @@ class TextTables:
             f"INSERT INTO words_{table} (rowid, text) VALUES (?, ?)",  # noqa: S608 - a name of ours
             enumerate(texts, first),
         )
-        block = first, len(texts), table, _encode(texts, self._level)
+        block = first, len(texts), table, _encode(texts, self._limits.level)
         self._connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", block)
-        if self._add_characters(table, characters) >= WORD_TABLE_CHARACTERS:
+        if self._add_characters(table, characters) >= self._limits.word_table_characters:
             self._merge(table)
 
     def _word_table(self) -> int:
@@ -183,7 +196,7 @@ class TextTables:
         execute = self._connection.execute
         row = execute(
             "SELECT id FROM word_tables WHERE characters < ? ORDER BY characters DESC LIMIT 1",
-            (WORD_TABLE_CHARACTERS,),
+            (self._limits.word_table_characters,),
         ).fetchone()
         if row is not None:
             return int(row[0])
@@ -228,21 +241,23 @@ class TextTables:
             f"INSERT INTO {words} ({words}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608 - a name of ours
             zip(numbers, texts, strict=True),
         )
-        digests = map(digest_of, texts)
+        digests = [text_digest(text, self._limits.digest_bytes) for text in texts]
         executemany("DELETE FROM digests WHERE digest = ? AND text = ?", zip(digests, numbers, strict=True))
         execute("UPDATE word_tables SET has_deleted = 1 WHERE id = ?", (block.word_table,))
         self._add_characters(block.word_table, -sum(map(len, texts)))
         for number in numbers:
             block.texts[number - block.first] = ""
         if any(block.texts):
-            execute("UPDATE blocks SET data = ? WHERE first = ?", (_encode(block.texts, self._level), block.first))
+            execute(
+                "UPDATE blocks SET data = ? WHERE first = ?", (_encode(block.texts, self._limits.level), block.first)
+            )
         else:
             execute("DELETE FROM blocks WHERE first = ?", (block.first,))
 
 
-def digest_of(text: str) -> int:
-    """Return a short digest of a text."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
+def text_digest(text: str, size: int) -> int:
+    """Return a digest of a text, of at most 8 bytes."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=size).digest(), signed=True)
 
 
 def _encode(texts: Sequence[str], level: int) -> bytes:

@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from trace_recorder.catalog import kept_parts, text_tables
+from trace_recorder.catalog import text_tables
+from trace_recorder.catalog.kept_parts import pack_parts, unpack_parts
 from trace_recorder.catalog.query import Condition
 from trace_recorder.catalog.searched_values import SINGLE, RunValues, Single, TextSearch
-from trace_recorder.catalog.text_tables import TextTables
+from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits, TextTables
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -68,23 +69,21 @@ KeptParts = Mapping[KeptPart, str]
 """Some of the parts of a run that an index stores, as JSON."""
 _PARTS: tuple[KeptPart, ...] = get_args(KeptPart)
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
-_TEXT_LEVEL = 6
-"""The level at which texts are compressed."""
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
 
 class FactTables:
     """The tables of one database. The caller begins and ends transactions."""
 
-    def __init__(self, connection: sqlite3.Connection, level: int = _TEXT_LEVEL) -> None:
+    def __init__(self, connection: sqlite3.Connection, limits: IndexLimits = USUAL_LIMITS) -> None:
         self.connection = connection
-        self.texts = TextTables(connection, level)
+        self.texts = TextTables(connection, limits)
         connection.create_function("folded", 1, _folded, deterministic=True)
 
     @classmethod
     def in_memory(cls) -> FactTables:
         """Return new tables in memory."""
-        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), level=0)
+        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), IndexLimits(level=0))
         tables.create()
         return tables
 
@@ -115,7 +114,7 @@ class FactTables:
 
     def keep(self, run: int, parts: Sequence[str]) -> None:
         """Store the parts of a run, in the order of the names in `KeptPart`."""
-        self.connection.execute("REPLACE INTO kept VALUES (?, ?)", (run, kept_parts.pack(parts)))
+        self.connection.execute("REPLACE INTO kept VALUES (?, ?)", (run, pack_parts(parts)))
 
     def matching(self, condition: Condition) -> Iterator[int]:
         """Yield the ids of the runs for which the condition is true."""
@@ -129,7 +128,7 @@ class FactTables:
         sql = f"SELECT r.id, k.parts FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         kept: dict[int, KeptParts] = {}
         for run, packed in self._ask(sql, condition):
-            texts = dict(zip(_PARTS, kept_parts.unpack(packed), strict=True))
+            texts = dict(zip(_PARTS, unpack_parts(packed), strict=True))
             kept[run] = {part: texts[part] for part in parts}
         return kept
 
@@ -180,7 +179,7 @@ class FactTables:
         """Yield all compressed texts: the texts of the runs, and the kept parts."""
         yield from self.texts.texts()
         for (packed,) in self.connection.execute("SELECT parts FROM kept"):
-            yield from kept_parts.unpack(packed)
+            yield from unpack_parts(packed)
 
     def _ask(self, sql: str, condition: Condition) -> sqlite3.Cursor:
         parameters: list[str | float] = []
