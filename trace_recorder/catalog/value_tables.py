@@ -156,7 +156,7 @@ class FactTables:
         for name, run, *values in self.connection.execute(sql, names):
             by_name: dict[str, Single] = dict(zip(single, values[4:], strict=False))
             if len(single) < len(wanted):
-                by_name |= zip(_PARTS, kept_parts.unpack(values[-1]), strict=True)
+                by_name |= zip(_PARTS, unpack_parts(values[-1]), strict=True)
             yield KnownRun(name, run, FilesState(*values[:4])), [by_name[each] for each in wanted]
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
