@@ -546,6 +546,10 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
 # ── MCP servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+TOOL_USE_ID = "claudecode/toolUseId"
+"""The member of `_meta` of a `tools/call` in which Claude Code states the model's id of the call."""
+
+
 class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
     """A JSON-RPC message between a client and an MCP server: its `direction` is "sent" by the client, or "received".
 

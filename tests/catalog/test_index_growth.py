@@ -221,3 +221,14 @@ def test_a_common_text_has_one_block_and_its_words_once(tmp_path: Path) -> None:
 def text_search(words: str) -> TextSearch:
     """Return a search for words."""
     return TextSearch(f'"{words}"')
+
+
+def test_forgetting_nothing_changes_no_index(tmp_path: Path) -> None:
+    """An index from which nothing is removed is still believed."""
+    recorded(tmp_path / "run.json")
+    settle(tmp_path)
+    open_index(tmp_path).update()
+
+    open_index(tmp_path).forget()
+
+    assert open_index(tmp_path).update().read == 0

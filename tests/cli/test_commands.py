@@ -145,7 +145,7 @@ def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
 
     found = listing([runs], load_runs=load_or_break)
 
-    assert [row.file for row in found.trajectories] == ["alone.json", "by_hand.jsonl"]
+    assert [row.file for row in found.rows()] == ["alone.json", "by_hand.jsonl"]
     reason = f"{runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
     assert found.others == [OtherFile("captured.jsonl", reason)]
 

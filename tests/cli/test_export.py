@@ -13,7 +13,8 @@ from tests.chat_calls import call, rich_run
 from tests.chat_calls import said as said_again
 from tests.cli.invoking import invoke, recorded
 from tests.counting import alive, arguments_of
-from trace_recorder import Trajectory, TrajectoryRecorder, load
+from trace_recorder import Trajectory, TrajectoryRecorder
+from trace_recorder.formats.any_file import load_only
 from trace_recorder.values.messages import Payload
 
 
@@ -239,7 +240,7 @@ def test_export_keeps_one_run_in_memory(name: str, tmp_path: Path) -> None:
     out = tmp_path / "out" / ("rows.jsonl" if name == "openai" else "")
 
     there = arguments_of(
-        lambda: invoke("export", tmp_path / "runs", "-f", name, "-o", out), load, lambda _: alive(Trajectory)
+        lambda: invoke("export", tmp_path / "runs", "-f", name, "-o", out), load_only, lambda _: alive(Trajectory)
     )
 
     assert (len(there), {*there}) == (5, {there[0]})

@@ -131,6 +131,7 @@ def test_the_commands_work(used: Path, tmp_path: Path) -> None:
     place = Path(shutil.copytree(used, tmp_path / "place", ignore=shutil.ignore_patterns("bin")))
     write_scripts(COMMANDS, place)
     (place / "agent.py").write_text(AGENT)
+    (place / "server.py").write_text("")
     (place / "by_hand.py").write_text(attach_blocks("python")["Record calls by hand"])
     for name in ("golden", "live"):
         shutil.copytree(place / "trajectories", place / name)

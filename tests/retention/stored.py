@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 
 from tests.cli.invoking import recorded
+from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.recording.amend import rebuild_document
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.paths import journal_path_for
@@ -58,8 +60,20 @@ def tree(directory: Path) -> dict[str, FileOnDisk]:
     return files
 
 
+def texts_of_indexes(directory: Path) -> dict[str, str]:
+    """Return what the indexes below a directory have compressed, by their names, whether or not they are believed."""
+    texts = {}
+    for path in directory.rglob("*"):
+        if path.is_file() and path.read_bytes()[:6] == b"SQLite":
+            with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
+                tables = FactTables(connection)
+                texts[str(path.relative_to(directory))] = "\n".join(tables.contents())
+    return texts
+
+
 def places_of(text: str, directory: Path) -> list[str]:
     """Return the names of the files below a directory that have a text, as bytes or in the rows of a table."""
     found = [name for name, file in tree(directory).items() if text.encode() in file.content]
+    found += [name for name, texts in texts_of_indexes(directory).items() if name not in found and text in texts]
     tables = {path: json.dumps(pq.read_table(path).to_pylist(), default=str) for path in directory.rglob("*.parquet")}
     return found + [str(path.relative_to(directory)) for path, rows in tables.items() if text in rows]

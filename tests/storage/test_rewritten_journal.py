@@ -148,6 +148,7 @@ def test_every_own_text_of_a_fact_is_structure_or_a_text() -> None:
             "recorder",
             "python",
             "platform",
+            "server",
             "items",
             "strings",
             "ended_by",

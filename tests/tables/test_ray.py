@@ -146,15 +146,15 @@ def test_a_killed_node_changes_no_table(cluster: Any, runs: Path, tmp_path: Path
 
 def test_an_export_with_several_parts_is_continued_by_ray(cluster: Any, runs: Path, tmp_path: Path) -> None:
     """An export that one machine began, and Ray continues, has the files of one machine."""
-    said = []
+    summaries = []
     for name, engine in (("here", Engine()), ("there", Engine("ray", cluster.address))):
         target = ExportTarget(directory=tmp_path / name)
         Export(Conversion("parquet"), target, part_runs=5).run(sorted(runs.glob("run0*.json")))
         resumed = Export(Conversion("parquet", resume=True), target, engine=engine, part_runs=5)
         resumed.run(sorted(runs.glob("*.json")))
-        said.append([*resumed.summary("out")])
+        summaries.append([*resumed.summary("out")])
 
-    assert said[0] == said[1]
+    assert summaries[0] == summaries[1]
     assert len([*(tmp_path / "here").rglob("*.parquet")]) == 6 * 9
     assert _tree(tmp_path / "there") == _tree(tmp_path / "here")
 

@@ -232,7 +232,7 @@ def test_the_list_equals_that_of_the_command(tmp_path: Path) -> None:
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
     rows = {run["id"]: run for run in RunList(tmp_path).page(ListRequest())["runs"]}
-    trajectories = {trajectory.file: trajectory for trajectory in listing([tmp_path]).trajectories}
+    trajectories = {trajectory.file: trajectory for trajectory in listing([tmp_path]).rows()}
 
     assert rows.keys() == trajectories.keys()
     for name, facts in trajectories.items():

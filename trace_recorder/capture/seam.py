@@ -24,6 +24,7 @@ from trace_recorder.capture.decoding import PLAIN_BEGINNINGS, may_be_encoded
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import Endpoint, Recognition, canonical_host, is_model_server, recognise
 from trace_recorder.guard import Guard
+from trace_recorder.reading.live_document.whole_document import import_document_calls
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction import first_look
@@ -136,11 +137,14 @@ ORIGIN_ATTRIBUTE = "trace_recorder_origin"
 
 
 def prepare() -> None:
-    """Import the dialects and compile the search for secrets, once.
+    """Import the dialects and the readers of calls, and compile the search for secrets, once.
 
-    This takes 40 ms, which would delay the event loop at the first call.
+    This takes 70 ms, which would delay the event loop at the first call. Nothing of this may be left to the document's
+    thread, because a fork may come in the middle of an import, or to the exit after Ctrl-C, because importing a module
+    that makes dataclasses changes the exit code there.
     """
     DIALECTS.import_all()
+    import_document_calls()
     first_look.find_words()
     NAMED.match("")
 

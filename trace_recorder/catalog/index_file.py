@@ -186,8 +186,9 @@ class IndexWriter:
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=60.0)
+        if self.is_new:  # these two settings are written to the file
+            connection.executescript(f"PRAGMA page_size={_PAGE_BYTES}; PRAGMA auto_vacuum=INCREMENTAL;")
         connection.executescript(
-            f"PRAGMA page_size={_PAGE_BYTES}; PRAGMA auto_vacuum=INCREMENTAL; "
             "PRAGMA journal_mode=DELETE; PRAGMA secure_delete=ON; PRAGMA temp_store=MEMORY; "
             "PRAGMA cache_size=-65536; PRAGMA cache_spill=OFF; PRAGMA synchronous=NORMAL;"
         )

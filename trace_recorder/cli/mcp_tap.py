@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import os
 import shlex
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trace_recorder.cli.arguments import default_directory
+from trace_recorder.cli.arguments import check_names, completion_of, default_directory
 from trace_recorder.cli.output import fail, warn
 from trace_recorder.cli.run import Command, InDirectory, exit_as, required, starting
 from trace_recorder.mcp_tap.configurations import CLIENTS
-
-
-class McpClient(StrEnum):
-    """A client whose configuration is known."""
-
-    claude = "claude"
-    codex = "codex"
-    cursor = "cursor"
-
 
 Name = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The server's name in the client's configuration.")
 ]
 Print = Annotated[
-    McpClient | None,
-    typer.Option("--print", help="Print the lines that put the tap before the servers of this client, and end."),
+    str | None,
+    typer.Option(
+        "--print",
+        metavar="CLIENT",
+        help="Print the lines that put the tap before the servers of claude, codex or cursor, and end.",
+        autocompletion=completion_of(CLIENTS),
+    ),
 ]
 
 
@@ -54,8 +49,9 @@ def mcp_tap(command: Command = None, name: Name = None, client: Print = None, di
     exit_as(code)
 
 
-def _print_lines(client: McpClient) -> None:
+def _print_lines(client: str) -> None:
     """Print the lines for each file of a client's configuration. The other members of a server stay as they are."""
+    check_names([client], CLIENTS, "--print")
     servers_of, lines = CLIENTS[client]
     servers = [*servers_of(Path.home(), Path.cwd())]
     for server in servers:

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.clocks import seconds_between
-from trace_recorder.facts import MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
+from trace_recorder.facts import TOOL_USE_ID, MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import MCPCall, Payload
 
-TOOL_USE_ID = "claudecode/toolUseId"
-"""The member of `_meta` in which Claude Code states the model's id of the call."""
 _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"

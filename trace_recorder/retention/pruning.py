@@ -98,8 +98,9 @@ def prune(  # noqa: PLR0913 - one for each option of the command
         tables=[*dict.fromkeys(chain.from_iterable(searched))],
         is_done=yes,
     )
-    if yes and pruning.runs:
-        indexes = indexes_above({Path(os.path.realpath(run.path.parent)) for run in pruning.runs})
+    if yes:  # without runs too, because an earlier command may have been killed while it rewrote an index
+        directories = {*places.whole, *(run.path.parent for run in pruning.runs)}
+        indexes = indexes_above({Path(os.path.realpath(directory)) for directory in directories})
         if elsewhere is not None:
             indexes += [RunIndex(directory, elsewhere) for directory in places.whole]
         failures = remove_runs(pruning.runs, indexes, pruning.tables)

@@ -31,13 +31,14 @@ STRUCTURE = frozenset(
     chunk_ends chunk_times url framing state media_type mime_type mimeType content_type format parent replay_of
     service_tier event_type version tool_name created_at service_tier code modality anthropic-version content-type
     x-stainless-retry-count system_fingerprint serviceTier anthropic_version phase effort trafficType timestamp sha256
+    connection_id direction transport server claudecode/toolUseId jsonrpc
     retry-after-ms native_finish_reason completionReason blockReason encoding_format truncation speed inference_geo
     """.split()  # noqa: SIM905 - a list of quoted words is harder to read
 )
 """The members whose strings are structure: ids, types, roles, models, times, and names of tools."""
 OPAQUE = frozenset(
     """
-    arguments args parameters input_schema inputSchema json result returned metadata response_format
+    arguments args parameters input_schema inputSchema json result returned metadata response_format structuredContent
     """.split()  # noqa: SIM905 - as above
 )
 """The members below which every string is a text, and every name of a member too."""
@@ -86,7 +87,10 @@ def _collect(value: Payload, texts: set[str], structure: set[str], *, is_opaque:
                 texts.add(member)
             else:
                 structure.add(member)
-            below = is_opaque or member in OPAQUE or (member == "input" and isinstance(inner, dict))
+            is_protocol = member == "result" and "jsonrpc" in value
+            below = (
+                is_opaque or (member in OPAQUE and not is_protocol) or (member == "input" and isinstance(inner, dict))
+            )
             _collect(inner, texts, structure, is_opaque=below or (is_message and member == "name"), name=member)
     elif isinstance(value, list):
         for element in value:

@@ -51,8 +51,6 @@ class DocumentLimits:
 
 
 DEFAULT_LIMITS = DocumentLimits()
-_FORK_WAIT_SECONDS = 2.0
-"""A signal handler that forks in the middle of an import must not wait for ever: the thread may need that module."""
 _MANY = 64
 """The heap of waiting documents may have this many entries more than it needs."""
 
@@ -103,23 +101,8 @@ class DocumentThread:
         While this thread starts, a signal handler may start a second thread. The second thread ends at once.
         """
         self.is_idle = True
-        self.import_lock = new_lock()
-        """Held while this thread imports a module. A fork waits for it.
-
-        In a child with half a module, whoever imports this module would wait for ever for a thread that does not exist.
-        No agent's thread takes this lock to import, because it may hold the lock of a module that this thread needs.
-        """
         self._counted_from = 0.0
         self._overtaken_seconds = 0.0
-
-    def before_fork(self) -> None:
-        """Wait until the thread imports nothing, for `_FORK_WAIT_SECONDS` at most."""
-        self.import_lock.acquire(timeout=_FORK_WAIT_SECONDS)
-
-    def after_fork_in_parent(self) -> None:
-        """Let the thread import again."""
-        if self.import_lock._is_owned():  # type: ignore[attr-defined]
-            self.import_lock.release()
 
     def add(self, document: WaitingDocument) -> None:
         """Let a document wait. If it waits already, it keeps its place. Raises RuntimeError like `wake`."""
@@ -224,8 +207,4 @@ def _pause_before(document: WaitingDocument) -> float:
 process_thread = DocumentThread()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=process_thread.before_fork,
-        after_in_parent=process_thread.after_fork_in_parent,
-        after_in_child=process_thread.after_fork,
-    )
+    os.register_at_fork(after_in_child=process_thread.after_fork)

@@ -158,7 +158,10 @@ class WholeDocument:
 
 
 def import_document_calls() -> type[DocumentCalls]:
-    """Import the class that reads and writes calls, tools and steps. The first time, this takes some 30 ms."""
+    """Import the class that reads and writes calls, tools and steps. The first time, this takes some 30 ms.
+
+    `prepare` (`capture/seam.py`) does so before the first captured call.
+    """
     from trace_recorder.reading.live_document.document_calls import DocumentCalls  # noqa: PLC0415 - `start` needs none
 
     return DocumentCalls

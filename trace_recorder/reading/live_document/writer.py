@@ -23,7 +23,7 @@ from pathlib import Path
 from trace_recorder.background_work import Event, start_thread
 from trace_recorder.locks import new_lock
 from trace_recorder.reading.live_document.document_thread import DocumentLimits, process_thread
-from trace_recorder.reading.live_document.whole_document import WholeDocument, import_document_calls
+from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import temporary_path
 
@@ -128,8 +128,6 @@ class DocumentWriter:
         """Write the document in the document thread, unless a caller waits to write it, or the writer is closed."""
         try:
             with self._guarded:
-                with process_thread.import_lock:
-                    import_document_calls()
                 self._write_requested(gives_way=True)
         except _OvertakenError:
             self._caller_waits = False  # if the caller was interrupted a second time, it no longer waits

@@ -14,7 +14,16 @@ from urllib.parse import urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import PROVIDER_OF_HOST
-from trace_recorder.facts import KINDS, AnnotationFact, ItemFact, Json, LLMStreamFact, RewardFact
+from trace_recorder.facts import (
+    KINDS,
+    TOOL_USE_ID,
+    AnnotationFact,
+    ItemFact,
+    Json,
+    LLMStreamFact,
+    MCPMessageFact,
+    RewardFact,
+)
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.content_tiers.item_places import ItemPlaces
@@ -50,12 +59,32 @@ _TOOL_RESULT: Vocabulary = {
     **dict.fromkeys(("success", "duration_seconds", "timestamp", "replayed"), Kept.NUMBER),
     **dict.fromkeys(("result", "content", "error", "sent"), Kept.VALUE),
 }
+_NAMED: Vocabulary = dict.fromkeys(("name", "version"), Kept.IDENTIFIER)
+_MCP_MESSAGE: Vocabulary = {
+    **dict.fromkeys(("jsonrpc", "id", "method"), Kept.IDENTIFIER),
+    "params": {
+        **dict.fromkeys(("name", "progressToken", "requestId", "protocolVersion"), Kept.IDENTIFIER),
+        **dict.fromkeys(("progress", "total"), Kept.NUMBER),
+        "arguments": Kept.ARGUMENTS,
+        "clientInfo": _NAMED,
+        "_meta": dict.fromkeys(("progressToken", TOOL_USE_ID), Kept.IDENTIFIER),
+    },
+    "result": {
+        "protocolVersion": Kept.IDENTIFIER,
+        "serverInfo": _NAMED,
+        "content": Kept.RESULT,
+        "structuredContent": Kept.ARGUMENTS,
+        "isError": Kept.NUMBER,
+    },
+    "error": {"code": Kept.NUMBER, "message": Kept.VALUE},
+}
+"""What is kept of a message of an MCP server: what names the tools, the servers and the calls."""
 _MEMBERS: Vocabulary = {
     **dict.fromkeys(
         (
             *("schema", "recorder", "python", "platform", "provider", "status", "interaction_id", "api", "method"),
             *("framing", "parent_execution_id", "step_id", "execution_id", "state"),
-            *("name", "call_id", "type"),
+            *("name", "call_id", "type", "connection_id", "server", "transport", "direction"),
         ),
         Kept.IDENTIFIER,
     ),
@@ -65,6 +94,7 @@ _MEMBERS: Vocabulary = {
             *("n", "s", "attempt", "stream", "inferred", "run_inferred", "time_to_first_token_seconds", "bytes"),
             *("time_to_last_token_seconds", "continues", "duration_seconds", "complete", "chunks", "events", "polled"),
             *("last_event", "step_number", "lakeview_step", "places", "yielded", "replayed", "weight", "began"),
+            "exit_code",
         ),
         Kept.NUMBER,
     ),
@@ -132,6 +162,8 @@ class TextlessRecords:
             elif kept is None:
                 if name not in _LEFT_OUT:
                     structure[self.digests.of_text(name)] = self.digests.of_value(value)
+            elif kind == MCPMessageFact.kind and name == "message":
+                structure[name] = self._structure.of(_MCP_MESSAGE, value, strings)
             elif name == "value":
                 structure[name] = self._value(kind, data, value, strings)
             else:
