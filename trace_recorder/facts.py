@@ -550,6 +550,9 @@ TOOL_USE_ID = "claudecode/toolUseId"
 """The member of `_meta` of a `tools/call` in which Claude Code states the model's id of the call."""
 
 
+MCPDirection = Literal["sent", "received"]
+
+
 class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
     """A JSON-RPC message between a client and an MCP server: its `direction` is "sent" by the client, or "received".
 
@@ -561,7 +564,7 @@ class MCPMessageFact(InStep, frozen=True, kw_only=True, gc=False):
     kind = "mcp_message"
     exactly_one_of = ("message", "text")
     connection_id: Key[str]
-    direction: Literal["sent", "received"]
+    direction: MCPDirection
     server: Maybe[Text] = None
     transport: Maybe[str] = None
     execution_id: Maybe[str] = None

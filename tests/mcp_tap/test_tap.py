@@ -119,6 +119,18 @@ def test_the_messages_are_a_run(tmp_path: Path) -> None:
     assert KEY not in "".join(path.read_text("utf-8") for path in (tmp_path / "trajectories").iterdir())
 
 
+def test_a_run_that_begins_after_the_client_has_closed_its_end_is_complete(tmp_path: Path) -> None:
+    """What the server says then, and how it ends, is on file."""
+    server = 'import sys; sys.stdin.read(); print(\'{"jsonrpc":"2.0","id":1,"result":{}}\'); sys.exit(3)'
+
+    assert ran([sys.executable, "-c", server], tmp_path, b"").returncode == 3
+
+    [journal] = (tmp_path / "trajectories").glob("*.jsonl")
+    records = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    assert [record["kind"] for record in records] == ["start", "mcp_message", "mcp_end", "finalize"]
+    assert records[2]["data"]["exit_code"] == 3
+
+
 def test_a_signal_reaches_the_server(tmp_path: Path) -> None:
     """SIGTERM ends the server, and the tap as the server."""
     with subprocess.Popen([*TAP, *SUMS], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType, TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 from trace_recorder.capture.event_loops import run_in_thread
@@ -23,7 +23,7 @@ from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.errors import UnsupportedClientError
-from trace_recorder.facts import JsonText, MCPEndFact, MCPMessageFact
+from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact
 from trace_recorder.recording.context import context_of, current_execution
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload, without_none
@@ -32,8 +32,8 @@ MODULE = "mcp.client.session"
 _HANDSHAKE = ("initialize", "notifications/initialized", "server/discover")
 MAX_OPEN_REQUESTS = 10_000
 """The runs of at most this many unanswered requests are remembered. The oldest are forgotten first."""
-LARGE_CHARACTERS = 256_000
-"""A longer message is written by a thread, so that the event loop runs other tasks."""
+LARGE_MESSAGE = 256_000
+"""A message of more characters is written by a thread, so that an event loop runs other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Message:
     """A message that passes a session: its model, and the members that say what it is."""
 
     model: Any
-    direction: Literal["sent", "received"]
+    direction: MCPDirection
 
     @property
     def method(self) -> str | None:
@@ -71,9 +71,7 @@ class _Message:
 
     def is_large(self) -> bool:
         """Whether the message is so long that writing it would hold up the event loop."""
-        return (
-            _characters(getattr(self._body, "result", None) or getattr(self._body, "params", None)) > LARGE_CHARACTERS
-        )
+        return _characters(getattr(self._body, "result", None) or getattr(self._body, "params", None)) > LARGE_MESSAGE
 
 
 def _characters(value: Any, depth: int = 4) -> int:
@@ -137,7 +135,8 @@ class SessionMessages:
 
     def _sent(self, message: _Message) -> _Write | None:
         if message.method in _HANDSHAKE:
-            self._asked.add(message.id)
+            if message.id is not None:  # a notification has no answer
+                self._asked.add(message.id)
             self._handshake.append(message)
         if self.binding is None:
             return None

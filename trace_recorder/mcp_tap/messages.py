@@ -12,11 +12,10 @@ import os
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Lock
-from typing import Literal
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.proxy_header import TOKEN_HEADER, TOKEN_VARIABLE, proxy_address
-from trace_recorder.facts import MCPEndFact
+from trace_recorder.facts import MCPDirection, MCPEndFact
 from trace_recorder.guard import Guard
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, message_fact
 from trace_recorder.recording.run import Run
@@ -41,7 +40,7 @@ class TappedMessages:
             self._proxy = HTTPConnection(*proxy_address, timeout=TIMEOUT_SECONDS)
         self._recorder: TrajectoryRecorder | None = None
 
-    def observe(self, direction: Literal["sent", "received"], line: bytes) -> None:
+    def observe(self, direction: MCPDirection, line: bytes) -> None:
         """Record a line. Never raises."""
         text = line.decode("utf-8", "replace").rstrip("\r")
         with _guard.protect("record a message of an MCP server"), self._lock:

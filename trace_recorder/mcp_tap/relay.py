@@ -12,28 +12,30 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import IO, Any
 
 from trace_recorder.attach.subprocess.supervisor import CommandError, run_process
 from trace_recorder.background_work import start_thread
+from trace_recorder.facts import MCPDirection
+from trace_recorder.recording.mcp_messages import MAX_MESSAGE_BYTES
 from trace_recorder.signal_handlers import suppress
 
-Direction = Literal["sent", "received"]
-Observer = Callable[[Direction, bytes], None]
+Observer = Callable[[MCPDirection, bytes], None]
 """A function that is called with each line, without the newline. It must not raise."""
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""A longer line passes, and is observed as its first bytes."""
 LONG_LINE_BYTES = 1024 * 1024
 """A line of more bytes passes before it is observed."""
 _CHUNK = 64 * 1024
 
 
 class Lines:
-    """Collects the lines of one direction from chunks of any size."""
+    """Collects the lines of one direction from chunks of any size.
 
-    def __init__(self, direction: Direction, observe: Observer) -> None:
-        self._direction: Direction = direction
+    A line of more than `MAX_MESSAGE_BYTES` passes, and is observed as its first bytes.
+    """
+
+    def __init__(self, direction: MCPDirection, observe: Observer) -> None:
+        self._direction: MCPDirection = direction
         self._observe = observe
         self._begun = bytearray()
 
@@ -56,7 +58,7 @@ class Lines:
             self._observe(self._direction, line)
 
     def _keep(self, part: bytes) -> None:
-        self._begun += part[: MAX_LINE_BYTES - len(self._begun)]
+        self._begun += part[: MAX_MESSAGE_BYTES - len(self._begun)]
 
 
 def relay(command: Sequence[str], environment: Mapping[str, str], observe: Observer) -> int:
@@ -69,30 +71,44 @@ def relay(command: Sequence[str], environment: Mapping[str, str], observe: Obser
     def attend(process: subprocess.Popen[bytes]) -> None:
         if process.stdin is None or process.stdout is None:
             raise CommandError("the server has no pipes", 126)
-        to_server, from_server = process.stdin.fileno(), process.stdout.fileno()
-        start_thread(partial(_pass, sys.stdin.fileno(), to_server, Lines("sent", observe)), "trace-recorder-tap")
-        _pass(from_server, sys.stdout.fileno(), Lines("received", observe))
+        sent, received = Lines("sent", observe), Lines("received", observe)
+        start_thread(partial(_pass, sys.stdin, process.stdin, sent), "trace-recorder-tap")
+        _pass(process.stdout, sys.stdout, received)
 
     return run_process(command, environment, attend)[1]
 
 
-def _pass(source: int, target: int, lines: Lines) -> None:
-    """Pass bytes on until one of the sides closes its end. Then close both ends, as the missing relay would."""
+def _pass(source: IO[Any], target: IO[Any], lines: Lines) -> None:
+    """Pass bytes on until one of the sides closes its end. Then close both ends, as without a relay."""
     with suppress(OSError):  # the other side has closed its end
-        while chunk := os.read(source, _CHUNK):
+        while chunk := os.read(source.fileno(), _CHUNK):
             if lines.is_long():
-                _write(target, chunk)
+                _write(target.fileno(), chunk)
                 lines.add(chunk)
             else:
                 lines.add(chunk)
-                _write(target, chunk)
+                _write(target.fileno(), chunk)
     lines.end()
-    for end in (target, source):
-        with suppress(OSError):
-            os.close(end)
+    _close(target)
+    _close(source)
 
 
 def _write(target: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(target, view) :]
+
+
+def _close(end: IO[Any]) -> None:
+    """Close an end of a pipe. No file that is opened later may get the number of one that is still used here.
+
+    A pipe to the server is closed by its object, which would otherwise close the number once more. The number of our
+    own standard stream stays in use, because Python may still write to it.
+    """
+    with suppress(OSError):
+        if end in {sys.stdin, sys.stdout}:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, end.fileno())
+            os.close(nowhere)
+        else:
+            end.close()

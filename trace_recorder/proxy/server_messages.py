@@ -11,26 +11,22 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Literal
 
 from trace_recorder.capture.event_loops import run_in_thread
+from trace_recorder.capture.mcp_sessions import LARGE_MESSAGE
 from trace_recorder.decompression import Decoder, decoder_of
 from trace_recorder.dialects.endpoints import is_stream_type
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.dialects.stream_framing import events
-from trace_recorder.facts import MCPEndFact, MCPMessageFact
+from trace_recorder.facts import MCPDirection, MCPEndFact, MCPMessageFact
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.sessions import Sessions
-from trace_recorder.recording.mcp_messages import message_fact
+from trace_recorder.recording.mcp_messages import MAX_MESSAGE_BYTES, message_fact
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload, without_none
 
 MAX_WAITING = 1000
 """At most this many messages wait for a session. The oldest are forgotten first."""
-LARGE_BYTES = 256_000
-"""A larger message is written by a thread, so that the proxy answers other requests."""
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""A longer message over HTTP passes, and only its first bytes are on file."""
 _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _guard = Guard()
 
@@ -58,7 +54,7 @@ class ServerMessages:
         run = self._sessions.newest_run()
         if run is None:
             return
-        if size > LARGE_BYTES:
+        if size > LARGE_MESSAGE:
             await run_in_thread(lambda: self._write(run), "mcp")
         else:
             self._write(run)
@@ -76,7 +72,7 @@ def _fact_of(statement: Payload) -> MCPMessageFact | MCPEndFact:
         return MCPEndFact(
             connection_id=connection, exit_code=int(statement["exit_code"]), ended_by=str(statement["ended_by"])
         )
-    direction: Literal["sent", "received"] = "sent" if statement["direction"] == "sent" else "received"
+    direction: MCPDirection = "sent" if statement["direction"] == "sent" else "received"
     members = {name: statement.get(name) for name in ("server", "transport")}
     return message_fact(connection, direction, str(statement["line"]), **without_none(**members))
 
@@ -127,7 +123,7 @@ class ServerExchange:
         del self._begun[:whole]
         return self._facts("received", [data for _, data in events(text) if data])
 
-    def _facts(self, direction: Literal["sent", "received"], lines: Iterable[str]) -> list[MCPMessageFact]:
+    def _facts(self, direction: MCPDirection, lines: Iterable[str]) -> list[MCPMessageFact]:
         digest = blake2b((self._session_id or "").encode(), digest_size=6).hexdigest()
         connection = f"http_{digest}"
         members = {"server": self._name, "transport": "streamable_http"}
