@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.catalog.many_runs import settle
 from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke
 from tests.viewer.serving import serving
@@ -84,6 +85,7 @@ def test_list_draws_a_run_below_its_parent(family: Family) -> None:
 
 def test_find_selects_the_runs_of_a_parent(family: Family, tmp_path: Path) -> None:
     """`parent:` is a term of the query language, for files and for the rows of an index."""
+    settle(family.directory)
     index = tmp_path / "index"
     outputs = [invoke("find", f"parent:{family.identity}", family.directory, "--json").output]
     invoke("index", family.directory, "--index", index)

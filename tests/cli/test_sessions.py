@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.catalog.many_runs import settle
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.cli.invoking import invoke
 from tests.data.frozen_runs import DIRECTORY as FROZEN
@@ -80,6 +81,7 @@ def test_list_draws_a_session_as_a_tree(chat: Path) -> None:
 
 def test_an_index_gives_the_same_rows(chat: Path, tmp_path: Path) -> None:
     """`session:` is a term of the query language. It selects the same runs, and `list` has equal rows, by an index."""
+    settle(chat)
     index = tmp_path / "index"
     query = "session:" + '"' + SESSION.replace('"', '""') + '"'
     commands = [("find", query, chat, "--json"), ("list", chat, "--json"), ("list", chat)]

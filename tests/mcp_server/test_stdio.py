@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.catalog.many_runs import settle
 from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke
 from tests.mcp_server.connecting import ANSWER, COMMAND, ENVIRONMENT, connected
@@ -123,6 +124,7 @@ def test_a_run_can_be_asked_about_while_it_is_recorded(tmp_path: Path) -> None:
 def test_an_index_gives_the_same_answers(directory: Path, tmp_path: Path) -> None:
     """The server uses an index that is there, and answers as without one."""
     record(directory / "other.json", growing(3))
+    settle(directory)
     calls: list[tuple[str, dict[str, Any]]] = [
         ("list_runs", {"query": "tool:bash>1 fix"}),
         ("search_texts", {"text": "output"}),
