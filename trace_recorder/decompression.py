@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 MAX_RATIO = 100
@@ -22,9 +23,9 @@ A request to Anthropic may have 32 MB, and one to Amazon Bedrock 25 MB. So every
 MAX_ENCODINGS = 5
 """A body with more encodings than this is not decoded. A real body has one, or two if a gateway adds its own."""
 PIECE_BYTES = 64 * 1024
-"""zlib and brotli make pieces of at most about this many bytes."""
+"""A decoder that can limit its output makes pieces of at most about this many bytes."""
 _SLICE_BYTES = 4096
-"""zlib and brotli get at most this many bytes at once, because they copy the bytes that they do not use yet."""
+"""Such a decoder gets at most this many bytes at once, because it copies the bytes that it does not use yet."""
 _BLIND_SLICE_BYTES = 64
 """Decoders that cannot limit their output get at most this many bytes at once.
 
@@ -164,15 +165,43 @@ def _brotli_decoder(decompressor: Any) -> Decoder:
     return decode
 
 
+def zstd_module() -> ModuleType | None:
+    """Return the module of Python 3.14 that reads zstd, or its backport, or None."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
 def _zstd() -> Decoder | None:
     """Make a decoder of zstd. A body may have several frames."""
+    module = zstd_module()
+    if module is None:
+        return _zstandard()
+    decompressor = module.ZstdDecompressor()
+
+    def decode(data: bytes) -> Iterator[bytes]:
+        nonlocal decompressor
+        for part in _slices(data, _SLICE_BYTES):
+            remaining = part
+            while remaining or not (decompressor.needs_input or decompressor.eof):
+                if decompressor.eof:
+                    decompressor = module.ZstdDecompressor()
+                if piece := decompressor.decompress(remaining, PIECE_BYTES):
+                    yield piece
+                remaining = decompressor.unused_data
+
+    return decode
+
+
+def _zstandard() -> Decoder | None:
+    """Make a decoder of zstd by the package that httpx requires for this encoding. It cannot limit its output."""
     try:
         make = import_module("zstandard").ZstdDecompressor().decompressobj
     except ImportError:
-        try:
-            make = import_module("compression.zstd").ZstdDecompressor
-        except ImportError:
-            return None
+        return None
     decompressor = make()
 
     def decode(data: bytes) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import httpx
+import httpx2
 import uvicorn
 
 from trace_recorder.attach.current import async_http_client
@@ -112,15 +112,15 @@ class Proxy:
         settings: dict[str, Any] = {
             "follow_redirects": False,
             "timeout": None,
-            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            "limits": httpx2.Limits(max_connections=None, max_keepalive_connections=100),
             # Cookies are between the program and its provider, so the proxy keeps none.
             "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             # Both clients share the context, because reading the certificates takes 0.1 s.
-            "verify": httpx.create_ssl_context(),
+            "verify": httpx2.create_ssl_context(),
         }
         async with (
-            async_http_client(library="httpx", **settings) as self._client,
-            httpx.AsyncClient(**settings) as self._unrecorded,
+            async_http_client(library="httpx2", **settings) as self._client,
+            httpx2.AsyncClient(**settings) as self._unrecorded,
         ):
             idle = asyncio.create_task(self._end_idle_sessions())
             await send({"type": "lifespan.startup.complete"})
@@ -289,11 +289,11 @@ async def _until_client_is_gone(incoming: _Incoming, forwarding: Forwarding, con
     return 0
 
 
-async def _forward_to_provider(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
+async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Request, send: Send) -> int:
     """Send a request, pass the answer to the client chunk by chunk, and return its status."""
     try:
         response = await client.send(request, stream=True, auth=None)
-    except httpx.TransportError as error:
+    except httpx2.TransportError as error:
         message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
         await _send_error(send, _BAD_GATEWAY, message)
         return _BAD_GATEWAY
@@ -311,7 +311,7 @@ async def _forward_to_provider(client: httpx.AsyncClient, request: httpx.Request
     return response.status_code
 
 
-def _headers_for_client(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
+def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
     """Return the headers for the client, in their order.
 
     A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
@@ -323,7 +323,7 @@ def _headers_for_client(response: httpx.Response, request: httpx.Request) -> lis
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
-async def _send_body(response: httpx.Response, send: Send) -> None:
+async def _send_body(response: httpx2.Response, send: Send) -> None:
     """Pass the body of a response to the client.
 
     The last chunk of a body that is not a stream is held back until the body is on file.
@@ -337,7 +337,7 @@ async def _send_body(response: httpx.Response, send: Send) -> None:
             due, held = (chunk, b"") if streams else (held, chunk)
             if due:
                 await send({"type": "http.response.body", "body": due, "more_body": True})
-    except httpx.TransportError:
+    except httpx2.TransportError:
         await send({"type": "http.response.body", "body": held, "more_body": True})
         raise
     await send({"type": "http.response.body", "body": held, "more_body": False})
@@ -380,7 +380,7 @@ class _Incoming:
         raw_name = name.encode()
         return next((value.decode("latin-1") for key, value in self._headers if key == raw_name), None)
 
-    def request_to(self, url: str, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
+    def request_to(self, url: str, content: bytes | AsyncIterator[bytes] | None) -> httpx2.Request:
         """Return the request for the upstream, with its headers in their order.
 
         If the body came in chunks, a length that the client stated does not count, and may be wrong (RFC 9112, 6.3).
@@ -389,7 +389,7 @@ class _Incoming:
         if self.header("transfer-encoding") is not None:
             omitted = omitted | {b"content-length"}
         headers = [(name, value) for name, value in self._headers if name not in omitted]
-        return httpx.Request(self.method, url, headers=headers, content=content)
+        return httpx2.Request(self.method, url, headers=headers, content=content)
 
     async def body(self) -> AsyncIterator[bytes]:
         """Yield the chunks of the body. Raises ClientGoneError if the client closes its connection before the end."""

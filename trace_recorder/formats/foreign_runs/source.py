@@ -15,12 +15,10 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from trace_recorder.decompression import max_size
+from trace_recorder.decompression import max_size, zstd_module
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.run import Members, TimedFact
 from trace_recorder.guard import try_call
@@ -28,11 +26,6 @@ from trace_recorder.storage.byte_order_marks import stream_without_mark
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
-ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
-"""The modules that read zstd. One of them is enough.
-
-The first module is in Python from 3.14 on, the second is its backport, the third is a package.
-"""
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 
@@ -97,32 +90,18 @@ class _BoundedStream(io.RawIOBase):
         raise TrajectoryFormatError(f"{self._path} is a damaged zstd file: {error}") from None
 
 
-def zstd_reader(path: Path, modules: tuple[str, ...] = ZSTD_MODULES) -> Callable[[BinaryIO], Reader]:
+def zstd_reader(path: Path) -> Callable[[BinaryIO], Reader]:
     """Return a function that decompresses an open file.
 
-    Raises TrajectoryFormatError if none of the modules is installed.
+    Raises TrajectoryFormatError if no module for it is installed.
     """
-    name = next(filter(_is_installed, modules), None)
-    if name is None:
+    module = zstd_module()
+    if module is None:
         raise TrajectoryFormatError(
             f"{path} is compressed with zstd, which Python reads from 3.14 on: pip install 'trace-recorder[imports]'."
         )
-    return _zstandard_reader if name == "zstandard" else partial(_zstd_file, name)
-
-
-def _is_installed(name: str) -> bool:
-    parent, _, _ = name.rpartition(".")
-    return (not parent or find_spec(parent) is not None) and find_spec(name) is not None
-
-
-def _zstd_file(module: str, file: BinaryIO) -> Reader:
-    reader: Reader = import_module(module).ZstdFile(file)
-    return reader
-
-
-def _zstandard_reader(file: BinaryIO) -> Reader:
-    reader: Reader = import_module("zstandard").ZstdDecompressor().stream_reader(file, read_across_frames=True)
-    return reader
+    make: Callable[[BinaryIO], Reader] = module.ZstdFile
+    return make
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024

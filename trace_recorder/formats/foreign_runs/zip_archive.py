@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from trace_recorder.decompression import max_size
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.foreign_runs.source import ZSTD_MODULES, Reader, zstd_reader
+from trace_recorder.formats.foreign_runs.source import Reader, zstd_reader
 from trace_recorder.guard import try_call
 
 ZIP_BEGIN = b"PK\x03\x04"
@@ -47,7 +47,6 @@ class Archive:
 
     path: Path
     max_member_bytes: int
-    zstd_modules: tuple[str, ...] = ZSTD_MODULES
     content: bytes | None = None
     members: dict[str, zipfile.ZipInfo] = field(init=False)
     bytes_left: int = field(init=False)
@@ -79,7 +78,7 @@ class Archive:
         self.packed_bytes_left -= info.compress_size
         open_reader: Callable[[BinaryIO], Reader] = _InflatedMember
         if info.compress_type == _ZSTD:
-            open_reader = zstd_reader(self.path, self.zstd_modules)
+            open_reader = zstd_reader(self.path)
         data = try_call(partial(self._decompressed, info, open_reader), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise MemberError("it is damaged")
