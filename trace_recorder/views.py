@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trace_recorder.figures.rollouts import Rollout, RolloutCall, TokenBranch, to_rollouts
     from trace_recorder.figures.stats import Stats
     from trace_recorder.formats.atif.writing import to_atif, to_atif_files
     from trace_recorder.formats.format_writer import LeftOut, View
@@ -28,7 +29,10 @@ __all__ = [
     "ChatTemplate",
     "LeftOut",
     "ParsedCompletion",
+    "Rollout",
+    "RolloutCall",
     "Stats",
+    "TokenBranch",
     "ToolBrainTurn",
     "View",
     "format_turns",
@@ -44,6 +48,7 @@ __all__ = [
     "to_invariant_dataset",
     "to_openai_finetuning",
     "to_otlp",
+    "to_rollouts",
     "to_session_traces",
     "to_spans",
     "to_traces",
@@ -66,6 +71,7 @@ _MODULES = {
     "formats.spans.writing.spans": ("to_otlp", "to_spans"),
     "formats.pi.writing": ("to_traces",),
     "formats.pi.session_traces": ("to_session_traces",),
+    "figures.rollouts": ("Rollout", "RolloutCall", "TokenBranch", "to_rollouts"),
     "figures.stats": ("Stats",),
     "formats.toolbrain.chat_template": ("ChatTemplate",),
     "formats.toolbrain.parsing": (

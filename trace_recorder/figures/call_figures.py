@@ -1,22 +1,20 @@
 """Facts of single calls that several formats and commands show.
 
-The facts are token ids and log-probabilities (`tokens_of`), the origin of a replayed answer, and the reason why a call
-is incomplete. `is_usage_left_out` says whether a request did not ask for its usage, `counted_usage` counts usage in the
-same way for all dialects, and `sum_known` adds known numbers. A replayed answer came from a recording: a replay,
-`serve`, or a fork before its fork point. No model was asked. If a model gave the answer, the original run paid for its
-tokens. So an export writes the answer's token counts and cost into a member that marks the call as replayed. Readers
-that sum tokens and costs do not read that member. `docs/views/exports.md` names that member for each format.
+The facts are the origin of a replayed answer, and the reason why a call is incomplete. `is_usage_left_out` says whether
+a request did not ask for its usage, `counted_usage` counts usage in the same way for all dialects, and `sum_known` adds
+known numbers. A replayed answer came from a recording: a replay, `serve`, or a fork before its fork point. No model was
+asked. If a model gave the answer, the original run paid for its tokens. So an export writes the answer's token counts
+and cost into a member that marks the call as replayed. Readers that sum tokens and costs do not read that member.
+`docs/views/exports.md` names that member for each format. `sampled_tokens.py` has the ids of tokens, and
 `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from trace_recorder.dialects.dialect import may_omit_usage
-from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
@@ -36,61 +34,6 @@ def sum_known(numbers: Iterable[float | None]) -> Payload:
     if not known:
         return None
     return sum(known)
-
-
-# ── sampled tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-_ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """The ids and log-probabilities of a call's tokens, as the server sent them. None means unknown.
-
-    vLLM, OpenAI and Google put the tokens into different members of an answer.
-    """
-
-    prompt_ids: list[int] | None = None
-    completion_ids: list[int] | None = None
-    logprobs: list[float] | None = None
-
-
-def tokens_of(call: LLMInteraction) -> Tokens:
-    """Return the token ids of the prompt, and the ids and log-probabilities of the first answer."""
-    members = {**call.response.extra}
-    if call.response.choices:
-        members |= call.response.choices[0].extra
-    scored = list(_scored_tokens(members))
-    ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
-    logprobs: list[float] | None = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
-    if not logprobs or len(logprobs) < len(scored):
-        logprobs = None
-    return Tokens(_numbers(members.get("prompt_token_ids")), ids, logprobs)
-
-
-def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
-    """Yield the id and the log-probability of each sampled token. The id is None if the server sent no ids."""
-    scores = members.get("logprobs")
-    if isinstance(scores, dict):
-        scores = scores.get("content")
-    for token in _dicts(scores):
-        identity = None
-        match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
-        if match is not None:
-            identity = int(match[1])
-        yield identity, token.get("logprob")
-    for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
-        yield token.get("tokenId"), token.get("logProbability")
-
-
-def _dicts(elements: Payload) -> list[dict[str, Payload]]:
-    return [element for element in as_list(elements) if isinstance(element, dict)]
-
-
-def _numbers(value: Payload) -> list[int] | None:
-    if isinstance(value, list) and value and all(isinstance(number, int) for number in value):
-        return value
-    return None
 
 
 # ── calls that were not made, because a recording gave their answers ─────────────────────────────────────────────────

@@ -15,10 +15,10 @@ from hashlib import blake2b
 from typing import Literal, get_args
 
 from trace_recorder.dialects.dialect import is_turn
-from trace_recorder.figures.call_figures import tokens_of
 from trace_recorder.figures.content.chat_form import describe_part
 from trace_recorder.figures.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.figures.conversations.steps_of_turns import unrequested_tools_of
+from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.format_writer import LeftOut
 from trace_recorder.reading.relations.calls_of_run import interactions_of
 from trace_recorder.reading.relations.turn import Turn

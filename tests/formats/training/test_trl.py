@@ -45,6 +45,8 @@ def test_a_row_has_messages_as_chat_templates_expect_them() -> None:
             ],
             "trajectory_id": "t1",
             "rewards": [],
+            "group": None,
+            "attempt": None,
         }
     ]
 
@@ -53,7 +55,7 @@ def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) 
     """`datasets` takes the columns of the first row, and would lose other columns, such as tools and rewards."""
     rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
 
-    assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards")}
+    assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards", "group", "attempt")}
     assert [row["rewards"] for row in rows if row["rewards"]] == [[{"name": "correct", "value": 1.0}]] * 2
 
 
@@ -89,8 +91,11 @@ def test_rows_have_the_sampled_token_ids() -> None:
             "assistant_masks": [0, 0, 1, 0, 1, 1],
             "logprobs": [None, None, -0.3, None, -0.5, -0.6],
             "interactions": ["llm_1", "llm_2"],
+            "weight_versions": [[], []],
             "trajectory_id": "t1",
             "rewards": [],
+            "group": None,
+            "attempt": None,
         }
     ]
 

@@ -12,10 +12,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from trace_recorder.figures.call_figures import REPLAYED_FROM, tokens_of
+from trace_recorder.figures.call_figures import REPLAYED_FROM
 from trace_recorder.figures.content.chat_form import arguments_object, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
+from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.atif.media import AtifMediaWriter
 from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
 from trace_recorder.formats.atif.own_members import TOOL_STEP_FLAG, AtifRecordedStep, CallExtra, ResultExtra

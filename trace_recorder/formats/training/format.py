@@ -6,7 +6,7 @@ from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.format_writer import FormatWriter
 from trace_recorder.formats.training.openai_finetuning import to_openai_finetuning
 from trace_recorder.formats.training.reading import read, read_trials, recognizes, recognizes_trials
-from trace_recorder.formats.training.trl import to_trl
+from trace_recorder.formats.training.trl import FORMS, to_trl
 from trace_recorder.values.token_counts import WHOLE
 
 OPENAI = Format(
@@ -18,7 +18,7 @@ TRL = Format(
     writer=FormatWriter(
         kind="rows",
         view=to_trl,
-        forms={name: {"form": name} for name in ("messages", "prompt_completion", "tokens")},
+        forms={name: {"form": name} for name in FORMS},
         options=frozenset({"include_incomplete"}),
     ),
 )

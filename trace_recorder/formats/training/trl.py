@@ -2,8 +2,8 @@
 
 There are three forms. "messages" is the conversation up to the first answer that must not be trained on, because the
 form has no weights. "prompt_completion" takes the messages before the new answers as the prompt, so no answer of an
-earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
-because that may give ids that were not sampled.
+earlier row is trained on again. "tokens" has the sampled ids of a rollout, if the server sent them. Text is never
+tokenised again, because that may give ids that were not sampled.
 
 Make a dataset from the rows with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer). Without
 that argument, objects that differ, such as arguments, are padded with nulls. A dataset takes its columns from the first
@@ -12,14 +12,17 @@ row, so all rows have all columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict
+from itertools import chain
+from typing import Literal, get_args
 
 from trace_recorder.dialects.message_text import text_of
-from trace_recorder.figures.call_figures import Tokens, tokens_of
 from trace_recorder.figures.content.chat_form import arguments_object, chat_call, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
+from trace_recorder.figures.rollouts import Rollout, SampledAnswer, TokenBranch, rollout_of
+from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
@@ -40,6 +43,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.trajectory import Trajectory
 
 Form = Literal["messages", "prompt_completion", "tokens"]
+FORMS: tuple[Form, ...] = get_args(Form)
 Row = dict[str, Payload]
 
 AFTER_FAULT = "answers that follow an answer that must not be trained on; this form cannot mask them"
@@ -64,15 +68,16 @@ def to_trl(
     There are no rows if no answer may be trained on. The form "tokens" has no rows if no token ids were recorded.
     Answers that were cut off, or are incomplete or empty, are not trained on, unless `include_incomplete` is True.
 
-    Besides TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
-    answer, `turns` has its interaction, its finish reason, whether it is new, and its token ids and log-probabilities
-    if they were recorded.
+    Besides TRL's own columns there are `trajectory_id`, `rewards`, and the run's metadata `group` and `attempt`. For
+    messages there is `turns`: for each answer, its interaction, its finish reason, whether it is new, and its token ids
+    and log-probabilities if they were recorded. For tokens there are `interactions`, and `weight_versions`: for each
+    interaction, which version of the weights sampled which tokens of its answer.
     """
     turns = turns_of(trajectory)
     targets = branches(trajectory, turns, include_incomplete=include_incomplete)
     count_unlearned(trajectory, turns, targets, left_out)
-    if form not in _FORMS:
-        raise ValueError(f"form is {form!r}, and must be one of {', '.join(_FORMS)}")
+    if form not in FORMS:
+        raise ValueError(f"form is {form!r}, and must be one of {', '.join(FORMS)}")
     if form != "tokens":
         count_unsupported_contents(turns, left_out, SUPPORTED)
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS)
@@ -80,7 +85,12 @@ def to_trl(
         count(trajectory, left_out, SAMPLED)
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     run_columns: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
-    return [row | run_columns for branch in targets for row in _FORMS[form](branch, left_out)]
+    run_columns |= {name: trajectory.metadata.get(name) for name in ("group", "attempt")}
+    if form == "tokens":
+        rows = _tokens(trajectory, targets, left_out)
+    else:
+        rows = [row for branch in targets for row in _TEXT_FORMS[form](branch, left_out)]
+    return [row | run_columns for row in rows]
 
 
 def messages_of(lines: Sequence[BranchMessage], left_out: LeftOut) -> list[Row]:
@@ -157,40 +167,44 @@ def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Return rows of token ids.
-
-    A row continues as long as each prompt begins with exactly the ids that the row has already. Otherwise a new row
-    begins.
-    """
-    rows: list[Row] = []
-    for turn in branch.turns:
-        tokens = tokens_of(turn.interaction)
-        if tokens.prompt_ids is None or tokens.completion_ids is None:
-            left_out.add("calls whose token ids were not recorded", turn in branch.new)
-            continue
-        if not rows or tokens.prompt_ids[: len(rows[-1]["input_ids"])] != rows[-1]["input_ids"]:
-            rows.append({"input_ids": [], "assistant_masks": [], "logprobs": [], "interactions": []})
-        _append_tokens(rows[-1], turn, tokens, new=turn in branch.new)
+def _tokens(trajectory: Trajectory, targets: Sequence[Branch], left_out: LeftOut) -> list[Row]:
+    """Return a row for each branch of the rollout that has an answer to train on."""
+    rollout = rollout_of(trajectory)
+    new = frozenset[Turn]().union(*(branch.new for branch in targets))
+    left_out.add("calls whose token ids were not recorded", sum(_name_of(turn) not in rollout.calls for turn in new))
+    trained = {answer for branch in targets for answer in _answers(branch)}
+    rows = [_token_row(branch, rollout, trained) for branch in rollout.branches]
     return [row for row in rows if any(row["assistant_masks"])]
 
 
-def _append_tokens(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
-    prompt, answer = tokens.prompt_ids or [], tokens.completion_ids or []
-    between = prompt[len(row["input_ids"]) :]
-    logprobs: list[Payload] = [None] * len(answer)
-    if tokens.logprobs and len(tokens.logprobs) == len(answer):
-        logprobs = tokens.logprobs
-    row["input_ids"] = row["input_ids"] + between + answer
-    row["assistant_masks"] = row["assistant_masks"] + [0] * len(between) + [int(new)] * len(answer)
-    row["logprobs"] = row["logprobs"] + [None] * len(between) + logprobs
-    row["interactions"] = [*row["interactions"], turn.interaction.interaction_id]
+def _answers(branch: Branch) -> Iterator[SampledAnswer]:
+    """Yield the answers of a branch that no earlier branch has, and that a model may be trained on."""
+    choices = [after.choice for after in branch.turns[1:]] + [0]
+    for turn, choice in zip(branch.turns, choices, strict=True):
+        if turn in branch.new:
+            yield SampledAnswer(_name_of(turn), choice)
 
 
-_FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
+def _name_of(turn: Turn) -> str:
+    return turn.interaction.interaction_id
+
+
+def _token_row(branch: TokenBranch, rollout: Rollout, trained: Collection[SampledAnswer]) -> Row:
+    masks = [[int(span.answer in trained)] * len(span.token_ids) for span in branch.spans]
+    names = [answer.interaction_id for answer in branch.answers]
+    versions = [rollout.calls[name].weight_versions for name in names]
+    return {
+        "input_ids": branch.token_ids,
+        "assistant_masks": [sampled and one for sampled, one in zip(branch.mask, chain(*masks), strict=True)],
+        "logprobs": branch.logprobs,
+        "interactions": names,
+        "weight_versions": [[asdict(version) for version in of_call] for of_call in versions],
+    }
+
+
+_TEXT_FORMS: dict[Form, Callable[[Branch, LeftOut], list[Row]]] = {
     "messages": _messages,
     "prompt_completion": _prompt_completion,
-    "tokens": _tokens,
 }
 
 
