@@ -103,6 +103,9 @@ DIALECTS: Records[Any] = Records(
         "speech": "speech",
         "transcriptions": "transcriptions",
         "moderations": "moderations",
+        "vllm-generate": "vllm_generate",
+        "sglang-generate": "sglang_generate",
+        "llama-completion": "llama_completion",
         "manual": "manual",
     },
 )

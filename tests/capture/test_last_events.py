@@ -72,6 +72,21 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
         [{"response": "hi", "done": False}],
         {"response": "", "done": True, "done_reason": "stop"},
     ),
+    "vllm-generate": (
+        "http://localhost:8000/inference/v1/generate",
+        [{"choices": [{"index": 0, "token_ids": [7]}]}],
+        {"choices": [{"index": 0, "token_ids": [8], "finish_reason": "stop"}]},
+    ),
+    "sglang-generate": (
+        "http://localhost:30000/generate",
+        [{"text": "hi", "output_ids": [7], "meta_info": {"finish_reason": None, "completion_tokens": 1}}],
+        {"text": "hi", "output_ids": [7], "meta_info": {"finish_reason": {"type": "stop"}, "completion_tokens": 1}},
+    ),
+    "llama-completion": (
+        "http://localhost:8080/completion",
+        [{"content": "hi", "stop": False}],
+        {"content": "", "stop": True, "stop_type": "eos"},
+    ),
     "images": (
         "https://api.openai.com/v1/images/generations",
         [{"type": "image_generation.partial_image", "b64_json": "QUJD"}],

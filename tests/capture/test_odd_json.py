@@ -26,6 +26,9 @@ URLS = {
     "google-interactions": f"{GOOGLE}/interactions",
     "ollama-chat": "http://localhost:11434/api/chat",
     "ollama-generate": "http://localhost:11434/api/generate",
+    "vllm-generate": "http://localhost:8000/inference/v1/generate",
+    "sglang-generate": "http://localhost:30000/generate",
+    "llama-completion": "http://localhost:8080/completion",
     "transcriptions": "https://api.openai.com/v1/audio/transcriptions",
 }
 CALLED = {"id": "c", "type": "function", "function": {"name": HALF, "arguments": json.dumps(ARGUMENTS)}}
@@ -69,6 +72,9 @@ BODIES: dict[str, Payload] = {
     },
     "ollama-chat": {"message": OLLAMA, "done": True},
     "ollama-generate": {"response": HALF, "thinking": HALF, "done": True},
+    "vllm-generate": {"choices": [{"index": 0, "text": HALF, "finish_reason": "stop"}]},
+    "sglang-generate": {"text": HALF, "meta_info": {"finish_reason": {"type": "stop"}}},
+    "llama-completion": {"content": HALF, "stop": True},
     "transcriptions": {"text": HALF},
 }
 STREAMS: dict[str, list[Payload]] = {
@@ -88,6 +94,7 @@ STREAMS: dict[str, list[Payload]] = {
     ],
     "ollama-chat": [BODIES["ollama-chat"]],
     "ollama-generate": [BODIES["ollama-generate"]],
+    **{api: [BODIES[api]] for api in ("vllm-generate", "sglang-generate", "llama-completion")},
     "transcriptions": [{"type": "transcript.text.done", "text": HALF}],
 }
 
@@ -133,7 +140,7 @@ def test_half_of_a_surrogate_pair_is_read(tmp_path: Path, api: str, way: str) ->
     assert (interaction.api, interaction.complete, shown["response"]["content"]) == (api, True, READ)
     assert interaction.response is not None
     calls = [(call.call_id, call.name, call.arguments) for call in interaction.response.tool_calls]
-    if api in ("openai-completions", "transcriptions"):
+    if api in {"openai-completions", "vllm-generate", "sglang-generate", "llama-completion", "transcriptions"}:
         assert (interaction.response.reasoning, calls) == (None, [])
     elif api == "ollama-generate":
         assert (interaction.response.reasoning, calls) == (READ, [])

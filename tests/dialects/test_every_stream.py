@@ -38,6 +38,9 @@ EVENTS: dict[str, str] = {
     '"content":{"text":"wort "}}}',
     "ollama-chat": '{"message":{"role":"assistant","content":"wort "},"done":false}',
     "ollama-generate": '{"response":"wort ","done":false}',
+    "vllm-generate": '{"choices":[{"index":0,"token_ids":[7],"logprobs":{"content":[{"token_id":7,"logprob":-1}]}}]}',
+    "sglang-generate": '{"text":"wort ","output_ids":[7],"meta_info":{"completion_tokens":9%d}}',
+    "llama-completion": '{"content":"wort ","tokens":[7],"stop":false}',
     "images": '{"type":"image_generation.completed","b64_json":"QUJD"}',
     "speech": '{"type":"speech.audio.delta","audio":"QUJD"}',
     "transcriptions": '{"type":"transcript.text.delta","delta":"wort "}',
@@ -150,6 +153,7 @@ def longest_between_yields(api: str, text: str) -> int:
 AFTER_THE_LAST = {
     *("openai-chat, calls", "openai-responses, logprobs", "anthropic-messages, citations"),
     *("google-interactions, annotations", "google-interactions, thoughts"),
+    *("vllm-generate", "sglang-generate", "llama-completion"),
 }
 """Kinds of which the pieces are put together after the last chunk, without a yield."""
 

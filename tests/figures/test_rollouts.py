@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -40,9 +41,9 @@ class _Server:
             made.append({"index": index, "content": text, "extra": {"token_ids": ids, "logprobs": content}})
         response = {"choices": made, "extra": {"prompt_token_ids": prompt}}
         finish = "length" if self.chosen.random() < 0.1 else "stop"
-        self.calls.append(call(messages, made[0]["content"], response={**response, "finish_reason": finish}))
+        self.calls.append(call(messages, f"answer {number}.0", response={**response, "finish_reason": finish}))
         self.drifts.append(drift)
-        return str(made[0]["content"]), answers[0]
+        return f"answer {number}.0", answers[0]
 
 
 def _ids(chosen: random.Random) -> list[int]:
@@ -114,7 +115,9 @@ def test_a_rollout_says_where_it_comes_from() -> None:
     """The run, its group and attempt, its rewards and those of its steps, and how each call was sampled."""
     sampled = {"choices": [{"index": 0, "content": "a", "extra": {"token_ids": [3]}}]}
     extra = {"prompt_token_ids": [1, 2], "metadata": {"weight_version": "7"}}
-    asked = call(["q"], "a", response={**sampled, "extra": extra}, parameters={"temperature": 0.5, "stream": True})
+    asked = call(
+        ["q"], "a", response={**sampled, "extra": extra}, request={"parameters": {"temperature": 0.5, "stream": True}}
+    )
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:01+00:00", "state": "asks", "interaction_ids": ["llm_1"]}
     rewards = [{"name": "tests", "value": 1.0}, {"name": "brief", "value": 0.5, "step_number": 1}]
     made = run(asked, call(["no ids"], "b"), agent_steps=[step], rewards=rewards, metadata={"group": "g", "attempt": 2})
@@ -140,5 +143,5 @@ def test_a_call_of_a_long_run_costs_what_its_tokens_cost() -> None:
         return run(*(call([f"q{n}"], "a", response=response) for n, response in enumerate(responses)))
 
     runs = [made(200), made(400)]
-    short, long = (lines(lambda one=one: rollout_of(one)) for one in runs)
+    short, long = (lines(partial(rollout_of, one)) for one in runs)
     assert long < 2.5 * short

@@ -55,7 +55,9 @@ def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) 
     """`datasets` takes the columns of the first row, and would lose other columns, such as tools and rewards."""
     rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
 
-    assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards", "group", "attempt")}
+    assert {tuple(row) for row in rows} == {
+        ("messages", "tools", "turns", "trajectory_id", "rewards", "group", "attempt")
+    }
     assert [row["rewards"] for row in rows if row["rewards"]] == [[{"name": "correct", "value": 1.0}]] * 2
 
 
