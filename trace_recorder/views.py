@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trace_recorder.formats.training.openai_finetuning import to_openai_finetuning
     from trace_recorder.formats.training.preferences import preference_pairs
     from trace_recorder.formats.training.trl import to_trl
+    from trace_recorder.formats.verifiers.writing import to_verifiers
 
 __all__ = [
     "ChatTemplate",
@@ -55,6 +56,7 @@ __all__ = [
     "to_trae",
     "to_trl",
     "to_turns",
+    "to_verifiers",
 ]
 
 _MODULES = {
@@ -89,6 +91,7 @@ _MODULES = {
     "formats.training.openai_finetuning": ("to_openai_finetuning",),
     "formats.training.preferences": ("preference_pairs",),
     "formats.training.trl": ("to_trl",),
+    "formats.verifiers.writing": ("to_verifiers",),
     "formats.format_writer": (
         "LeftOut",
         "View",

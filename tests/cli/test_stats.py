@@ -143,3 +143,40 @@ def test_a_run_without_calls_has_no_tokens(tmp_path: Path) -> None:
         "tokens  none",
         "cost    nothing",
     ]
+
+
+def sampled(path: Path, prompts: list[list[int]]) -> None:
+    """Record a conversation at a server that states ids. Each call samples the token 9."""
+    writing = Writing(path, provider="vllm", model="m")
+    messages = [ASKED]
+    for turn, prompt in enumerate(prompts, start=1):
+        writing.request(turn, {**asked(*messages), "model": "m"})
+        body = said(f"answer {turn}", model="m") | {"prompt_token_ids": prompt}
+        body["choices"][0]["token_ids"] = [9]
+        writing.response(turn, body=body)
+        messages = [
+            *messages,
+            {"role": "assistant", "content": f"answer {turn}"},
+            {"role": "user", "content": f"more {turn}"},
+        ]
+    writing.add("finalize", status="completed", success=True, final_result=None, execution_time=3.0)
+    writing.journal.close()
+
+
+def test_tokens_are_counted_by_model(tmp_path: Path) -> None:
+    """`--tokens` counts what was sampled, and the calls whose prompts repeat the same messages by other tokens."""
+    sampled(tmp_path / "a.jsonl", [[1], [1, 9, 2], [1, 9, 7, 7, 9, 3]])
+    recorded(tmp_path / "b.jsonl", "local-b")
+    printed = invoke("stats", tmp_path, "--tokens")
+    figures = json.loads(invoke("stats", tmp_path, "--tokens", "--json").stdout)
+
+    assert printed.stdout.splitlines() == [
+        "runs    2 runs with 2 branches of tokens",
+        "calls   3 calls with token ids, 2 without",
+        "tokens  3 sampled",
+        "model  template      calls  clean  realigned  forked",
+        "m      the server's      3      1          1       0",
+    ]
+    assert figures["models"] == [{"model": "m", "template": None, "calls": 3, "clean": 1, "realigned": 1, "forked": 0}]
+    refused = invoke("stats", tmp_path, "--tokens", "--by", "model")
+    assert (refused.exit_code, "without --by" in refused.stderr) == (2, True)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.counting import lines
 from tests.formats.made import assistant, call, run
-from trace_recorder import Trajectory
+from trace_recorder import Trajectory, load
 from trace_recorder.figures.rollouts import Drift, SampledAnswer, rollout_of
-from trace_recorder.views import to_rollouts, to_trl
+from trace_recorder.views import to_rollouts, to_trl, to_verifiers
 
 
 class _Server:
@@ -145,3 +147,26 @@ def test_a_call_of_a_long_run_costs_what_its_tokens_cost() -> None:
     runs = [made(200), made(400)]
     short, long = (lines(partial(rollout_of, one)) for one in runs)
     assert long < 2.5 * short
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_verifiers_traces_have_the_rollout(seed: int, tmp_path: Path) -> None:
+    """A written trace has the branches of the rollout, and is read back with the same tokens."""
+    trajectory, server = _generated(seed)
+    [episode] = to_verifiers(trajectory)
+    (tmp_path / "traces.jsonl").write_text(json.dumps(episode))
+    written, read = rollout_of(trajectory), rollout_of(load(tmp_path / "traces.jsonl"))
+    nodes = episode["traces"][0]["nodes"]
+
+    def path_of(node: dict[str, Any]) -> list[int]:
+        before = [] if node["parent"] is None else path_of(nodes[node["parent"]])
+        return before + node["token_ids"]
+
+    stated = [prompt + answer for prompt, answers in server.stated.values() for answer in answers]
+    assert sorted(path_of(node) for node in nodes if node["sampled"]) == sorted(stated)
+    trained = [
+        Counter((*zip(one.token_ids, one.mask, one.logprobs, strict=True),) for one in branches)
+        for branches in (written.branches, read.branches)
+    ]
+    assert trained[0] == trained[1]
+    assert sum(sum(node["mask"]) for node in nodes) == written.sampled_count

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +37,10 @@ class PlannedRuns:
     def paths(self) -> list[Path]:
         """The paths of all candidates."""
         return [run.path for run in self.candidates]
+
+    def as_unread(self) -> PlannedRuns:
+        """Return the same runs, of which no index knows what is asked."""
+        return replace(self, candidates=[Planned(str(path)) for path in self.paths])
 
     @property
     def unread(self) -> list[Path]:

@@ -16,10 +16,11 @@ from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import RunLoop, console, print_json, print_lines, table_width
-from trace_recorder.cli.planned_runs import results
+from trace_recorder.cli.planned_runs import results, results_of_unread
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
 from trace_recorder.cli.stats_by import MAX_SHOWN, Against, By, group_lines, measures_in
+from trace_recorder.cli.stats_tokens import OfTokens, sum_of, token_lines, tokens_in
 from trace_recorder.cli.text_layout import number, pluralize, seconds
 from trace_recorder.cli.text_tables import TextRow, table_lines, wrapped_line
 from trace_recorder.dialects.dialect import USAGE_ADVICE
@@ -43,6 +44,7 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     address: Address = None,
     by: By = None,
     against: Against = None,
+    of_tokens: OfTokens = False,
 ) -> None:
     """Count calls, tokens, costs, tools and failures over runs.
 
@@ -50,6 +52,8 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     cannot be read is reported and skipped; the exit code is then 1. With --by, compare groups of runs.
     """
     groups = None
+    if of_tokens and by:
+        raise typer.BadParameter("it counts all runs, without --by", param_hint="--tokens")
     if by:
         groups = GroupedRuns(by)
     elif against is not None:
@@ -57,9 +61,12 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     workers = Engine(engine, address)
     selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
     part: KeptPart = "stats" if groups is None else "measures"
-    runs = select_runs(paths_or_default(paths), selection, index=index, uses_index=True, jobs=jobs)
+    runs = select_runs(paths_or_default(paths), selection, index=index, uses_index=not of_tokens, jobs=jobs)
     loop, out = RunLoop(len(runs.candidates)), console()
-    if groups is None:
+    if of_tokens:  # the index has no tokens
+        report = sum_of(loop.over(results_of_unread(runs.as_unread(), tokens_in, jobs, workers))).to_json()
+        lines = token_lines(report, table_width(out))
+    elif groups is None:
         figures = Stats()
         counted = results(runs, count_run, Stats.from_text, part, jobs, workers)
         for run_figures in loop.over(counted):

@@ -31,11 +31,9 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import events_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.structs import replace
-from trace_recorder.values.token_counts import WHOLE
 
 _TRACE = Signs(members=("verifiers", "nodes", "calls"))
 _OF_THE_RUN = {"nodes", "calls", "rewards", "metrics", "timing", "task", "agent", "tools", "errors"}
@@ -203,10 +201,34 @@ class _GraphReader:
         response: Members = {"content": None}
         for message in answer[-1:]:
             response = {key: value for key, value in message.items() if key != "role"}
+        tokens = self._tokens(number)
         response |= without_none(finish_reason=as_text(members.get("finish_reason")), usage=_usage(members) or None)
+        response |= without_none(extra=tokens or None)
         call = self._bare_call(members, stated_time(node.get("timestamp")))
         call.conversation, call.length, call.response = conversation, length - len(answer), response
         return call
+
+    def _tokens(self, number: int) -> Members:
+        """Return the ids of a call's prompt, and the ids and log-probabilities of its answer, with vLLM's names.
+
+        The prompt has the tokens of all ancestors, and those of the node before the first that is sampled.
+        """
+        node = self._nodes[number]
+        ids, mask = as_list(node.get("token_ids")), as_list(node.get("mask"))
+        if len(ids) != len(mask) or True not in mask:
+            return {}
+        begin, end = mask.index(True), len(mask) - mask[::-1].index(True)
+        pieces = [ids[:begin]]
+        ancestor = self._parent(number)
+        while ancestor is not None:
+            pieces.append(as_list(self._nodes[ancestor].get("token_ids")))
+            ancestor = self._parent(ancestor)
+        scores = as_list(node.get("logprobs"))
+        logprobs: Members | None = None
+        if len(scores) == end - begin:
+            logprobs = {"content": [{"logprob": score} for score in scores]}
+        prompt = [identity for piece in reversed(pieces) for identity in piece]
+        return {"prompt_token_ids": prompt, "token_ids": ids[begin:end], **without_none(logprobs=logprobs)}
 
     def _unanswered_call(self, members: Members) -> Call:
         call = self._bare_call(members, "")
@@ -288,9 +310,6 @@ def _error(error: Members) -> Members:
     return members | without_none(status=as_int(error.get("status_code")))
 
 
-FORMAT = Format(name="verifiers", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
-
-
 _ROW = Signs(members=("prompt", "completion", "reward"))
 
 
@@ -353,8 +372,3 @@ def _parsed(call: Payload) -> Payload:
     if isinstance(call, str):
         return json_value(call)
     return call
-
-
-RESULTS = Format(
-    name="verifiers-results", reader=FormatReader(recognizes=recognizes_results, read=read_results, counting=WHOLE)
-)
