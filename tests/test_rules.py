@@ -150,7 +150,7 @@ def test_rooms_import_no_sdk() -> None:
     """Only the clients, the viewer, the proxy and the command line may import an SDK, an HTTP library or rich."""
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
-        "trace_recorder.proxy": {"httpx"},
+        "trace_recorder.proxy": {"httpx2"},
         "trace_recorder.mcp_server": {"mcp"},
     }
     forbidden = {
@@ -274,7 +274,7 @@ def test_importing_is_silent() -> None:
     assert {name.partition(".")[0] for name in modules} & SDKS == set()
 
 
-MODULES_OF_START, MODULES_OF_ALL = 129, 175
+MODULES_OF_START, MODULES_OF_ALL = 129, 178
 """So many modules of ours are imported for the first `start`, and for `instrument()`, which reads every dialect."""
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.counting import lines
 from tests.formats.made import assistant, call, run
 from trace_recorder import Trajectory, load
-from trace_recorder.figures.rollouts import Drift, SampledAnswer, rollout_of
+from trace_recorder.figures.rollouts import Drift, SampledAnswer, sampled_rollout
 from trace_recorder.views import to_rollouts, to_trl, to_verifiers
 
 
@@ -57,19 +57,19 @@ def _converse(server: _Server, name: str) -> None:
     chosen = server.chosen
     messages: list[Any] = [f"{name} begins"]
     prompt = [*_ids(chosen), len(server.calls)]
-    text, said = server.ask(messages, prompt, None)
+    text, sampled = server.ask(messages, prompt, None)
     for turn in range(chosen.randint(0, 5)):
         what = chosen.random()
         messages = [*messages, assistant(text), f"{name} asks {turn}"]
         drift: Drift
         if what < 0.6:
-            prompt, drift = [*prompt, *said, *_ids(chosen)], "clean"
+            prompt, drift = [*prompt, *sampled, *_ids(chosen)], "clean"
         elif what < 0.8:
-            prompt, drift = [*prompt, 3000 + turn, *said, *_ids(chosen)], "realigned"
+            prompt, drift = [*prompt, 3000 + turn, *sampled, *_ids(chosen)], "realigned"
         else:
             messages = [f"{name} summarises {turn}", *messages[1:]]
             prompt, drift = [2500, turn, *prompt[1:], *_ids(chosen)], "forked"
-        text, said = server.ask(messages, prompt, drift, choices=chosen.choice([1, 1, 1, 2]))
+        text, sampled = server.ask(messages, prompt, drift, choices=chosen.choice([1, 1, 1, 2]))
 
 
 def _generated(seed: int) -> tuple[Trajectory, _Server]:
@@ -123,7 +123,7 @@ def test_a_rollout_says_where_it_comes_from() -> None:
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:01+00:00", "state": "asks", "interaction_ids": ["llm_1"]}
     rewards = [{"name": "tests", "value": 1.0}, {"name": "brief", "value": 0.5, "step_number": 1}]
     made = run(asked, call(["no ids"], "b"), agent_steps=[step], rewards=rewards, metadata={"group": "g", "attempt": 2})
-    rollout = rollout_of(made)
+    rollout = sampled_rollout(made)
     [about] = rollout.calls.values()
 
     assert (rollout.trajectory_id, rollout.task, rollout.group, rollout.attempt) == ("t1", "try", "g", "2")
@@ -145,7 +145,7 @@ def test_a_call_of_a_long_run_costs_what_its_tokens_cost() -> None:
         return run(*(call([f"q{n}"], "a", response=response) for n, response in enumerate(responses)))
 
     runs = [made(200), made(400)]
-    short, long = (lines(partial(rollout_of, one)) for one in runs)
+    short, long = (lines(partial(sampled_rollout, one)) for one in runs)
     assert long < 2.5 * short
 
 
@@ -155,7 +155,7 @@ def test_verifiers_traces_have_the_rollout(seed: int, tmp_path: Path) -> None:
     trajectory, server = _generated(seed)
     [episode] = to_verifiers(trajectory)
     (tmp_path / "traces.jsonl").write_text(json.dumps(episode))
-    written, read = rollout_of(trajectory), rollout_of(load(tmp_path / "traces.jsonl"))
+    written, read = sampled_rollout(trajectory), sampled_rollout(load(tmp_path / "traces.jsonl"))
     nodes = episode["traces"][0]["nodes"]
 
     def path_of(node: dict[str, Any]) -> list[int]:

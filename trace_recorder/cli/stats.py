@@ -6,26 +6,24 @@ figures, and as many columns as fit are side by side. In a pipe nothing is wrapp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import typer
 
-from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.output import RunLoop, console, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import results, results_of_unread
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.selecting import Limit, Reverse, SortBy, Where, select_runs, selection_of
-from trace_recorder.cli.stats_by import MAX_SHOWN, Against, By, group_lines, measures_in
-from trace_recorder.cli.stats_tokens import OfTokens, sum_of, token_lines, tokens_in
+from trace_recorder.cli.stats_by import MAX_SHOWN, Against, By, group_report, measures_in
+from trace_recorder.cli.stats_tokens import OfTokens, token_report, tokens_in
 from trace_recorder.cli.text_layout import number, pluralize, seconds
 from trace_recorder.cli.text_tables import TextRow, table_lines, wrapped_line
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.cost import table_name
-from trace_recorder.figures.groups import GroupedRuns
 from trace_recorder.figures.run_measures import measures_from
 from trace_recorder.figures.stats import Stats
 from trace_recorder.values.messages import Payload
@@ -51,35 +49,23 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
     Retries, time and cached tokens are counted too. All figures of calls are given in total and by model. A run that
     cannot be read is reported and skipped; the exit code is then 1. With --by, compare groups of runs.
     """
-    groups = None
+    if against is not None and not by:
+        raise typer.BadParameter("it needs --by", param_hint="--against")
     if of_tokens and by:
         raise typer.BadParameter("it counts all runs, without --by", param_hint="--tokens")
-    if by:
-        groups = GroupedRuns(by)
-    elif against is not None:
-        raise typer.BadParameter("it needs --by", param_hint="--against")
     workers = Engine(engine, address)
     selection = selection_of(where, sort=sort, reverse=reverse, limit=limit)
-    part: KeptPart = "stats" if groups is None else "measures"
     runs = select_runs(paths_or_default(paths), selection, index=index, uses_index=not of_tokens, jobs=jobs)
     loop, out = RunLoop(len(runs.candidates)), console()
     if of_tokens:  # the index has no tokens
-        report = sum_of(loop.over(results_of_unread(runs.as_unread(), tokens_in, jobs, workers))).to_json()
-        lines = token_lines(report, table_width(out))
-    elif groups is None:
-        figures = Stats()
-        counted = results(runs, count_run, Stats.from_text, part, jobs, workers)
-        for run_figures in loop.over(counted):
-            figures.merge(run_figures)
-        report = figures.to_json()
-        lines = figure_lines(report, table_width(out))
+        counted = loop.over(results_of_unread(runs.as_unread(), tokens_in, jobs, workers))
+        report, lines = token_report(counted, table_width(out))
+    elif by:
+        measured = loop.over(results(runs, measures_in, measures_from, "measures", jobs, workers))
+        report, lines = group_report(measured, by, against, None if as_json else MAX_SHOWN, table_width(out))
     else:
-        measured = results(runs, measures_in, measures_from, part, jobs, workers)
-        for measures in loop.over(measured):
-            groups.add(measures)
-        comparison = groups.comparison(against, most_names=None if as_json else MAX_SHOWN)
-        report = comparison.to_json()
-        lines = group_lines(comparison, table_width(out))
+        figures = loop.over(results(runs, count_run, Stats.from_text, "stats", jobs, workers))
+        report, lines = _report(figures, table_width(out))
     unreadable = runs.unreadable + loop.failed
     if as_json:
         print_json(report | {"unreadable": unreadable})
@@ -87,6 +73,15 @@ def stats(  # noqa: PLR0913, PLR0917 - one argument for each option
         print_lines(out, lines)
     if unreadable:
         raise typer.Exit(1)
+
+
+def _report(figures: Iterable[Stats], width: int | None) -> tuple[dict[str, Payload], Iterator[str]]:
+    """Return the sums of the runs' figures, and their lines."""
+    every = Stats()
+    for of_run in figures:
+        every.merge(of_run)
+    report = every.to_json()
+    return report, figure_lines(report, width)
 
 
 def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:

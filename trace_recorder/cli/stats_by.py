@@ -8,7 +8,7 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -25,6 +25,7 @@ from trace_recorder.figures.groups import (
     FigureSpread,
     GroupComparison,
     GroupDifference,
+    GroupedRuns,
     GroupKey,
     PairedSuccess,
     RunGroup,
@@ -33,6 +34,7 @@ from trace_recorder.figures.groups import (
 )
 from trace_recorder.figures.intervals import Estimate
 from trace_recorder.figures.run_measures import FigureName, RunMeasures, measures_of
+from trace_recorder.values.messages import Payload
 
 MAX_SHOWN = 20
 """At most this many names of each grouping are printed."""
@@ -67,6 +69,17 @@ Against = Annotated[
         help="With --by: the group that others are compared with. Default: the one with the most runs.",
     ),
 ]
+
+
+def group_report(
+    measured: Iterable[RunMeasures], by: Sequence[str], against: str | None, most_names: int | None, width: int | None
+) -> tuple[dict[str, Payload], Iterator[str]]:
+    """Return the comparison of the groups of runs, and its lines."""
+    groups = GroupedRuns(by)
+    for measures in measured:
+        groups.add(measures)
+    comparison = groups.comparison(against, most_names=most_names)
+    return comparison.to_json(), group_lines(comparison, width)
 
 
 def measures_in(path: Path) -> RunMeasures | UnreadableError:

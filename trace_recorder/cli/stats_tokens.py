@@ -12,7 +12,7 @@ import typer
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read_run
 from trace_recorder.cli.text_layout import number, pluralize
 from trace_recorder.cli.text_tables import table_lines, wrapped_line
-from trace_recorder.figures.rollouts import rollout_of
+from trace_recorder.figures.rollouts import sampled_rollout
 from trace_recorder.figures.token_drift import DRIFTS, TokenFigures
 from trace_recorder.values.messages import Payload
 
@@ -29,16 +29,17 @@ def tokens_in(path: Path) -> TokenFigures | UnreadableError:
 
 def _counted(path: Path) -> TokenFigures:
     figures = TokenFigures()
-    figures.add(rollout_of(read_run(path)))
+    figures.add(sampled_rollout(read_run(path)))
     return figures
 
 
-def sum_of(counted: Iterable[TokenFigures]) -> TokenFigures:
-    """Return the counts of all runs."""
-    figures = TokenFigures()
+def token_report(counted: Iterable[TokenFigures], width: int | None) -> tuple[dict[str, Payload], Iterator[str]]:
+    """Return the sums of the runs' counts, and their lines."""
+    every = TokenFigures()
     for of_run in counted:
-        figures.merge(of_run)
-    return figures
+        every.merge(of_run)
+    report = every.to_json()
+    return report, token_lines(report, width)
 
 
 def token_lines(figures: Mapping[str, Payload], width: int | None = None) -> Iterator[str]:
@@ -51,7 +52,7 @@ def token_lines(figures: Mapping[str, Payload], width: int | None = None) -> Ite
     yield from wrapped_line(f"calls   {calls}", width)
     yield from wrapped_line(f"tokens  {number(figures['sampled_tokens'])} sampled", width)
     rows = [
-        (row["model"], row["template"] or "the server's", *(number(row[name]) for name in ("calls", *DRIFTS)))
+        (row["model"], row["template"] or "", *(number(row[name]) for name in ("calls", *DRIFTS)))
         for row in figures["models"]
     ]
     yield from table_lines([("model", "template", "calls", *DRIFTS), *rows], width)

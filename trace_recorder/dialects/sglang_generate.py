@@ -84,7 +84,8 @@ def join_stream(text: str) -> JoinedStream:
     if number == 0:
         return unstreamed(text)
     body: Payload = [finish_texts(answers[index]) for index in sorted(answers)]
-    is_done = is_done or (bool(body) and all(map(_is_finished, body)))
+    reasons = [as_dict(answer.get("meta_info")).get("finish_reason") for answer in answers.values()]
+    is_done = is_done or (bool(reasons) and None not in reasons)
     if len(body) == 1:
         body = body[0]
     elif error is not None or not body:
@@ -92,10 +93,6 @@ def join_stream(text: str) -> JoinedStream:
     if error is not None:
         body = {**body, "error": error}
     return JoinedStream(body, ended=is_done, events=number, error=error)
-
-
-def _is_finished(answer: Payload) -> bool:
-    return as_dict(as_dict(answer).get("meta_info")).get("finish_reason") is not None
 
 
 def _grown(answer: dict[str, Payload], event: dict[str, Payload]) -> dict[str, Payload]:

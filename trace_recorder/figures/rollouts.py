@@ -31,12 +31,13 @@ Drift = Literal["clean", "realigned", "forked"]
 - "realigned": with the same messages, but other tokens
 - "forked": with other messages
 """
-_SAMPLING = frozenset(
+SAMPLING = frozenset(
     {
         *("temperature", "top_p", "top_k", "min_p", "seed", "n", "max_tokens", "max_completion_tokens", "stop"),
         *("presence_penalty", "frequency_penalty", "repetition_penalty", "sampling_params", "logit_bias"),
     }
 )
+"""The names of the parameters of a request that change what is sampled."""
 
 
 class SampledAnswer(NamedTuple):
@@ -149,10 +150,10 @@ def to_rollouts(trajectories: Iterable[Trajectory]) -> Iterator[Rollout]:
     ...     for branch in rollout.branches:
     ...         train(branch.token_ids, branch.mask, branch.logprobs, rollout.rewards)
     """
-    return map(rollout_of, trajectories)
+    return map(sampled_rollout, trajectories)
 
 
-def rollout_of(trajectory: Trajectory) -> Rollout:
+def sampled_rollout(trajectory: Trajectory) -> Rollout:
     """Return the rollout of a run."""
     tree = _TokenTree()
     turns = {turn.interaction.interaction_id: turn for turn in turns_of(trajectory)}
@@ -171,17 +172,18 @@ def rollout_of(trajectory: Trajectory) -> Rollout:
             call.interaction_id,
             call.response.model or call.model,
             tuple(choice_of(call.response, choice).finish_reason for choice in range(len(answers))),
-            {name: value for name, value in call.parameters.items() if name in _SAMPLING},
+            {name: value for name, value in call.parameters.items() if name in SAMPLING},
             answers[0].weight_versions,
             step_rewards.get(call.interaction_id, {}),
             _drift(turns.get(call.interaction_id), extended, calls),
             as_text(call.parameters.get("chat_template")),
         )
+    about = {name: str(value) for name, value in trajectory.metadata.items() if value is not None}
     return Rollout(
         trajectory.trajectory_id,
         trajectory.task,
-        _text(trajectory.metadata.get("group")),
-        _text(trajectory.metadata.get("attempt")),
+        about.get("group"),
+        about.get("attempt"),
         rewards_of(trajectory),
         tuple(tree.branches()),
         calls,
@@ -217,22 +219,16 @@ def _rewards_by_call(trajectory: Trajectory) -> dict[str, dict[str, float]]:
     }
 
 
-def _text(value: Payload) -> str | None:
-    if value is None:
-        return None
-    return str(value)
-
-
 # ── which call extends which ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True, eq=False)
-class _Answer:
+class _SampledTokens:
     """An answer with its tokens. `parent` is the answer that its prompt extends, which has `prefix_length` tokens."""
 
     name: SampledAnswer
     tokens: Tokens
-    parent: _Answer | None
+    parent: _SampledTokens | None
     prefix_length: int
     is_extended: bool = False
 
@@ -252,11 +248,11 @@ class _Node:
 
     edge: bytes = b""
     children: dict[bytes, _Node] = field(default_factory=dict)
-    answers: list[_Answer] = field(default_factory=list)
+    answers: list[_SampledTokens] = field(default_factory=list)
 
 
 _WIDTH = 8
-"""The bytes of a token id in an edge."""
+"""The bytes of a token id in an edge, which is an array of the type "q"."""
 
 
 class _TokenTree:
@@ -268,11 +264,11 @@ class _TokenTree:
 
     def __init__(self) -> None:
         self._root = _Node()
-        self._answers: list[_Answer] = []
+        self._answers: list[_SampledTokens] = []
 
     def add(self, interaction_id: str, answers: Sequence[Tokens]) -> set[str]:
         """Add the answers of one call. Return the ids of the interactions with whose tokens its prompt begins."""
-        prompt = _packed(answers[0].prompt_ids or [])
+        prompt = array("q", answers[0].prompt_ids or []).tobytes()
         passed = [*self._answers_along(prompt)]
         parent, prefix_length = None, 0
         if passed:
@@ -281,14 +277,14 @@ class _TokenTree:
             prefix_length = len(parent.tokens.prompt_ids or []) + len(parent.tokens.completion_ids or [])
         for choice, tokens in enumerate(answers):
             if tokens.completion_ids is not None:
-                answer = _Answer(SampledAnswer(interaction_id, choice), tokens, parent, prefix_length)
+                answer = _SampledTokens(SampledAnswer(interaction_id, choice), tokens, parent, prefix_length)
                 self._answers.append(answer)
-                self._insert(prompt + _packed(tokens.completion_ids), answer)
+                self._insert(prompt + array("q", tokens.completion_ids).tobytes(), answer)
         return {answer.name.interaction_id for answer in passed}
 
     def branches(self) -> Iterator[TokenBranch]:
         """Yield the branches, in the order of their last answers."""
-        shown: set[_Answer] = set()
+        shown: set[_SampledTokens] = set()
         for leaf in self._answers:
             if leaf.is_extended:
                 continue
@@ -300,7 +296,7 @@ class _TokenTree:
             shown.update(path)
             yield TokenBranch(tuple(spans))
 
-    def _answers_along(self, tokens: bytes) -> Iterator[_Answer]:
+    def _answers_along(self, tokens: bytes) -> Iterator[_SampledTokens]:
         """Yield the answers with whose tokens `tokens` begins. The longest comes last."""
         node, begin = self._root, 0
         while True:
@@ -310,7 +306,7 @@ class _TokenTree:
             node, begin = child, begin + len(child.edge)
             yield from node.answers
 
-    def _insert(self, tokens: bytes, answer: _Answer) -> None:
+    def _insert(self, tokens: bytes, answer: _SampledTokens) -> None:
         node, begin = self._root, 0
         while begin < len(tokens):
             first = tokens[begin : begin + _WIDTH]
@@ -325,10 +321,6 @@ class _TokenTree:
                 child = upper
             node, begin = child, begin + common
         node.answers.append(answer)
-
-
-def _packed(token_ids: Sequence[int]) -> bytes:
-    return array("q", token_ids).tobytes()
 
 
 def _common_length(edge: bytes, tokens: bytes, begin: int) -> int:

@@ -64,10 +64,13 @@ def tokens_of(call: LLMInteraction, choice: int = 0) -> Tokens:
         if choice == 0:
             own = {**root, **call.response.choices[0].extra}
     scored = [*_scored_tokens(own)]
+    logprobs: list[float] | None = [score for _, score in scored if isinstance(score, int | float)]
+    if not logprobs or len(logprobs) < len(scored):
+        logprobs = None
     return Tokens(
         _first_ids(_prompt_ids(call, root, own)),
         _first_ids(_completion_ids(root, own, choice, scored)),
-        _logprobs(scored),
+        logprobs,
         _weight_versions(root, own),
     )
 
@@ -90,18 +93,10 @@ def _completion_ids(
 
 
 def _first_ids(candidates: Iterator[Payload]) -> list[int] | None:
-    return next(filter(_are_ids, candidates), None)
-
-
-def _are_ids(value: Payload) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(one) is int and 0 <= one < _ID_LIMIT for one in value)
-
-
-def _logprobs(scored: list[tuple[Payload, Payload]]) -> list[float] | None:
-    numbers: list[float] = [score for _, score in scored if isinstance(score, int | float)]
-    if not numbers or len(numbers) < len(scored):
-        return None
-    return numbers
+    for ids in candidates:
+        if isinstance(ids, list) and ids and all(type(one) is int and 0 <= one < _ID_LIMIT for one in ids):
+            return ids
+    return None
 
 
 def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
@@ -134,17 +129,16 @@ def _id_in(token: Payload) -> int | None:
 
 def _weight_versions(root: dict[str, Payload], own: dict[str, Payload]) -> tuple[WeightVersion, ...]:
     for members in (own, as_dict(own.get("meta_info")), as_dict(root.get("metadata"))):
-        spans = [*map(_weight_version, _dicts(members.get("weight_versions")))]
+        spans = _dicts(members.get("weight_versions"))
         if spans:
-            return tuple(spans)
+            return tuple(
+                WeightVersion(str(span.get("version")), as_int(span.get("start")) or 0, as_int(span.get("end")))
+                for span in spans
+            )
         version = members.get("weight_version")
         if isinstance(version, str | int) and version != "":
             return (WeightVersion(str(version)),)
     return ()
-
-
-def _weight_version(span: dict[str, Payload]) -> WeightVersion:
-    return WeightVersion(str(span.get("version")), as_int(span.get("start")) or 0, as_int(span.get("end")))
 
 
 def _dicts(elements: Payload) -> list[dict[str, Payload]]:

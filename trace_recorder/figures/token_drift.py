@@ -6,7 +6,6 @@ A drift (`rollouts.py`) costs training data: the branch ends, and the next one b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import get_args
@@ -36,7 +35,10 @@ class TokenFigures:
         self.rollouts["calls_with_ids"] += len(rollout.calls)
         self.rollouts["calls_without_ids"] += rollout.without_ids
         for call in rollout.calls.values():
-            counts = self.calls.setdefault((call.model or "?", _name_of(call.template)), Counter())
+            template = None
+            if call.template is not None:
+                template = blake2b(call.template.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+            counts = self.calls.setdefault((call.model or "?", template), Counter())
             counts["calls"] += 1
             if call.drift is not None:
                 counts[call.drift] += 1
@@ -50,14 +52,8 @@ class TokenFigures:
     def to_json(self) -> dict[str, Payload]:
         """Return the counts, as `trace-recorder stats --tokens --json` prints them."""
         names = ("runs", "branches", "sampled_tokens", "calls_with_ids", "calls_without_ids")
-        return {name: self.rollouts[name] for name in names} | {"models": [*self._models()]}
-
-    def _models(self) -> Iterator[dict[str, Payload]]:
-        for (model, template), counts in sorted(self.calls.items(), key=str):
-            yield {"model": model, "template": template} | {name: counts[name] for name in ("calls", *DRIFTS)}
-
-
-def _name_of(template: str | None) -> str | None:
-    if template is None:
-        return None
-    return blake2b(template.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        models = [
+            {"model": model, "template": template} | {name: counts[name] for name in ("calls", *DRIFTS)}
+            for (model, template), counts in sorted(self.calls.items(), key=str)
+        ]
+        return {name: self.rollouts[name] for name in names} | {"models": models}

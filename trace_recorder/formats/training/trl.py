@@ -21,7 +21,7 @@ from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import arguments_object, chat_call, text_lines
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.figures.rollouts import Rollout, SampledAnswer, TokenBranch, rollout_of
+from trace_recorder.figures.rollouts import Rollout, SampledAnswer, TokenBranch, sampled_rollout
 from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
@@ -169,7 +169,7 @@ def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
 
 def _tokens(trajectory: Trajectory, targets: Sequence[Branch], left_out: LeftOut) -> list[Row]:
     """Return a row for each branch of the rollout that has an answer to train on."""
-    rollout = rollout_of(trajectory)
+    rollout = sampled_rollout(trajectory)
     new = frozenset[Turn]().union(*(branch.new for branch in targets))
     left_out.add("calls whose token ids were not recorded", sum(_name_of(turn) not in rollout.calls for turn in new))
     trained = {answer for branch in targets for answer in _answers(branch)}

@@ -8,7 +8,7 @@ end of a prompt there too. Source: `verifiers/v1/graph.py`, `trace.py` and `epis
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
@@ -17,7 +17,7 @@ from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.content.chat_form import arguments_text, chat_part, is_function
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
-from trace_recorder.figures.rollouts import Rollout, SampledAnswer, TokenSpan, rollout_of
+from trace_recorder.figures.rollouts import SAMPLING, Rollout, SampledAnswer, TokenSpan, sampled_rollout
 from trace_recorder.formats.format_writer import LeftOut, view
 from trace_recorder.formats.left_out import (
     ANNOTATIONS,
@@ -33,7 +33,7 @@ from trace_recorder.reading.relations.prompt_relations import turns_of
 from trace_recorder.reading.relations.turn import Turn, answer_of
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message, Payload, Tool, without_none
+from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.token_counts import counts_of, stated_cost
 from trace_recorder.values.trajectory import Trajectory
 
@@ -62,12 +62,13 @@ def to_verifiers(left_out: LeftOut, trajectory: Trajectory) -> list[Node]:
     count_unsupported_contents(turns, left_out, SUPPORTED)
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, OTHER_CALLS)
     left_out.add("rewards of steps", sum(reward.step_number is not None for reward in trajectory.rewards))
-    graph = _Graph(turns, rollout_of(trajectory), left_out)
+    graph = _Graph(turns, sampled_rollout(trajectory), left_out)
     for call in trajectory.llm_interactions:
         if is_turn(call.api):
             graph.add(call)
     task = {"type": "Task", "data": {"prompt": trajectory.task}}
     error = trajectory.error and {"type": trajectory.error.type, "message": trajectory.error.message}
+    weights = {reward.name: reward.weight for reward in trajectory.rewards if reward.step_number is None}
     trace = {
         "version": VERSION,
         "id": trajectory.trajectory_id,
@@ -77,10 +78,7 @@ def to_verifiers(left_out: LeftOut, trajectory: Trajectory) -> list[Node]:
         "tools": graph.tools(),
         "nodes": graph.nodes,
         "calls": graph.calls,
-        "rewards": {
-            name: {"score": value, "weight": _weight(trajectory, name)}
-            for name, value in rewards_of(trajectory).items()
-        },
+        "rewards": {name: {"score": value, "weight": weights[name]} for name, value in rewards_of(trajectory).items()},
         "info": {"trace_recorder": {"metadata": trajectory.metadata}},
         "is_completed": trajectory.status in {"completed", "failed"},
         "ok": trajectory.status == "completed",
@@ -120,7 +118,8 @@ class _Graph:
         time = _epoch(call.timestamp) or 0.0
         messages = turn.messages()
         if parent is not None:
-            messages = turn.appended if self._continues(turn, parent) else ()
+            previous = turn.previous and turn.previous.interaction.interaction_id
+            messages = turn.appended if turn.exact and previous == parent.interaction_id else ()
         node = parent and self._node_of[parent]
         for message in messages:
             node = self._append(node, message, time)
@@ -139,7 +138,11 @@ class _Graph:
         """Return the tools of all calls. The latest definition of a name counts."""
         by_name = {tool.name: tool for turn in self._turns.values() for tool in turn.tools}
         self._left_out.add("tools without a schema", sum(not is_function(tool) for tool in by_name.values()))
-        return [_tool(tool) for tool in by_name.values() if is_function(tool)]
+        return [
+            {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters or {}}
+            for tool in by_name.values()
+            if is_function(tool)
+        ]
 
     def _parent(self, turn: Turn, place: _Place | None) -> SampledAnswer | None:
         """Return the answer that a call extends: by its tokens if there are ids, otherwise by its messages."""
@@ -150,13 +153,6 @@ class _Graph:
             if answer in self._node_of:
                 return answer
         return None
-
-    def _continues(self, turn: Turn, parent: SampledAnswer) -> bool:
-        return (
-            turn.exact
-            and turn.previous is not None
-            and turn.previous.interaction.interaction_id == parent.interaction_id
-        )
 
     def _append(
         self,
@@ -208,29 +204,12 @@ def _call(call: LLMInteraction, node: int | None) -> Node:
     return without_none(
         node=node,
         model=call.response.model or call.model,
-        sampling=_sampling(call.parameters),
+        sampling={name: value for name, value in call.parameters.items() if name in SAMPLING},
         finish_reason=_FINISH_REASONS.get(call.response.finish_reason or ""),
         usage=usage,
         time={"start": start, "end": start + (call.duration_seconds or 0.0)},
         error=error,
     )
-
-
-def _sampling(parameters: Mapping[str, Payload]) -> Node:
-    return {
-        name: parameters[name]
-        for name in ("temperature", "top_p", "top_k", "max_tokens", "seed")
-        if parameters.get(name) is not None
-    }
-
-
-def _weight(trajectory: Trajectory, name: str) -> float:
-    weights = [reward.weight for reward in trajectory.rewards if reward.name == name and reward.step_number is None]
-    return weights[-1]
-
-
-def _tool(tool: Tool) -> Node:
-    return {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters or {}}
 
 
 def _message(message: Message) -> Node:
