@@ -196,6 +196,7 @@ EXPORT_FORMATS: Records[Any] = Records(
         "traces": "formats.pi.format:PI",
         "trae": "formats.trae",
         "trl": "formats.training.format:TRL",
+        "verifiers": "formats.verifiers.format",
     },
     part="writer",
 )

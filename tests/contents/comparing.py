@@ -34,6 +34,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], str]] = {
     "trl-prompt_completion": (("trl", "--form", "prompt_completion"), ".jsonl"),
     "traces": (("traces",), ""),
     "trae": (("trae",), ""),
+    "verifiers": (("verifiers",), ".jsonl"),
 }
 """For each export, the arguments of `-f`, and the suffix of a run's file if `-o` is a file."""
 READERS: dict[str, Shown] = {
@@ -52,6 +53,7 @@ READERS: dict[str, Shown] = {
     "trl-prompt_completion": shown.chat_rows,
     "traces": shown.traces,
     "trae": shown.trae,
+    "verifiers": shown.verifiers,
     "document": shown.trae,
 }
 _KEEP_TOKENS = frozenset({"document", "inspect"})

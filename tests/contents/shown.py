@@ -209,7 +209,8 @@ def _chat_message(talk: Conversation, raw: Json, base: Path, thought: str | None
         return
     message = talk.say(raw["role"], raw.get("content"), base, thought=thought or "", tokens=tokens)
     for call in raw.get("tool_calls") or ():
-        talk.call(message, call["id"], call["function"]["name"], call["function"]["arguments"])
+        function = call.get("function", call)
+        talk.call(message, call["id"], function["name"], function["arguments"])
 
 
 def traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
@@ -312,3 +313,32 @@ def _turn(turn: Json) -> Conversation:
 
 
 Shown = Callable[[list[Json], Path, str], list[Conversation]]
+
+
+def verifiers(episodes: list[Json], base: Path, dialect: str) -> list[Conversation]:
+    """Read the path to each leaf of a graph of messages. The counts of a call belong to the node of its answer."""
+    found = []
+    for episode in episodes:
+        for trace in episode["traces"]:
+            nodes = trace["nodes"]
+            leaves = {*range(len(nodes))} - {node["parent"] for node in nodes}
+            counted = {call["node"]: call.get("usage") for call in trace["calls"] if "node" in call}
+            found += [_path(nodes, leaf, counted, base) for leaf in sorted(leaves)]
+            if found:
+                found[-1].failures += sum("node" not in call for call in trace["calls"])
+    return found
+
+
+def _path(nodes: list[Json], leaf: int | None, counted: Mapping[int, Json], base: Path) -> Conversation:
+    path = []
+    while leaf is not None:
+        path.append(leaf)
+        leaf = nodes[leaf]["parent"]
+    talk = Conversation()
+    for number in reversed(path):
+        raw, tokens = nodes[number]["message"], None
+        if said := counted.get(number):
+            cached = said.get("cached_input_tokens") or 0
+            tokens = Tokens(said["prompt_tokens"] + cached, said["completion_tokens"], cached)
+        _chat_message(talk, raw, base, raw.get("reasoning_content"), tokens)
+    return talk

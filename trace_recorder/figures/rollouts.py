@@ -52,7 +52,8 @@ class TokenSpan:
     """Neighbouring tokens of a branch with one origin.
 
     `answer` is the answer that the tokens are, or to whose prompt they belong. `logprobs` has a number for each sampled
-    token, or is None if the server stated none. `is_shared` is True if an earlier branch has these tokens too.
+    token, or is None if the server stated none. `is_shared` is True if an earlier branch has these tokens too, or the
+    run whose answers a replay or a fork repeated.
     """
 
     token_ids: Sequence[int]
@@ -84,7 +85,7 @@ class TokenBranch:
 
     @property
     def mask(self) -> list[int]:
-        """1 for each token that a model sampled, and that no earlier branch has, otherwise 0."""
+        """1 for each token that a model sampled, and that no earlier branch or run has, otherwise 0."""
         return [int(span.is_sampled and not span.is_shared) for span in self.spans for _ in span.token_ids]
 
     @property
@@ -167,7 +168,7 @@ def sampled_rollout(trajectory: Trajectory) -> Rollout:
         if answers[0].prompt_ids is None or all(tokens.completion_ids is None for tokens in answers):
             without_ids += 1
             continue
-        extended = tree.add(call.interaction_id, answers)
+        extended = tree.add(call.interaction_id, answers, is_repeated=call.is_replayed)
         calls[call.interaction_id] = RolloutCall(
             call.interaction_id,
             call.response.model or call.model,
@@ -230,6 +231,7 @@ class _SampledTokens:
     tokens: Tokens
     parent: _SampledTokens | None
     prefix_length: int
+    is_repeated: bool
     is_extended: bool = False
 
     def spans(self, *, is_shared: bool) -> Iterator[TokenSpan]:
@@ -266,8 +268,11 @@ class _TokenTree:
         self._root = _Node()
         self._answers: list[_SampledTokens] = []
 
-    def add(self, interaction_id: str, answers: Sequence[Tokens]) -> set[str]:
-        """Add the answers of one call. Return the ids of the interactions with whose tokens its prompt begins."""
+    def add(self, interaction_id: str, answers: Sequence[Tokens], *, is_repeated: bool) -> set[str]:
+        """Add the answers of one call. Return the ids of the interactions with whose tokens its prompt begins.
+
+        `is_repeated` is True if a recording gave the answers.
+        """
         prompt = array("q", answers[0].prompt_ids or []).tobytes()
         passed = [*self._answers_along(prompt)]
         parent, prefix_length = None, 0
@@ -277,7 +282,9 @@ class _TokenTree:
             prefix_length = len(parent.tokens.prompt_ids or []) + len(parent.tokens.completion_ids or [])
         for choice, tokens in enumerate(answers):
             if tokens.completion_ids is not None:
-                answer = _SampledTokens(SampledAnswer(interaction_id, choice), tokens, parent, prefix_length)
+                answer = _SampledTokens(
+                    SampledAnswer(interaction_id, choice), tokens, parent, prefix_length, is_repeated
+                )
                 self._answers.append(answer)
                 self._insert(prompt + array("q", tokens.completion_ids).tobytes(), answer)
         return {answer.name.interaction_id for answer in passed}
@@ -292,7 +299,7 @@ class _TokenTree:
             while path[-1].parent is not None:
                 path.append(path[-1].parent)
             path.reverse()
-            spans = [span for answer in path for span in answer.spans(is_shared=answer in shown)]
+            spans = [span for one in path for span in one.spans(is_shared=one in shown or one.is_repeated)]
             shown.update(path)
             yield TokenBranch(tuple(spans))
 

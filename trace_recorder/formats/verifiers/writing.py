@@ -14,6 +14,7 @@ from typing import NamedTuple
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.dialects.message_text import text_of
+from trace_recorder.figures.call_figures import without_replayed_usage
 from trace_recorder.figures.content.chat_form import arguments_text, chat_part, is_function
 from trace_recorder.figures.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.figures.rewards import rewards_of
@@ -111,28 +112,30 @@ class _Graph:
         self._left_out = left_out
 
     def add(self, call: LLMInteraction) -> None:
-        """Add the new messages of a call's prompt, its answers, and the call itself."""
-        turn, first = self._turns[call.interaction_id], SampledAnswer(call.interaction_id)
-        place = self._places.get(first)
-        parent = self._parent(turn, place)
-        time = _epoch(call.timestamp) or 0.0
-        messages = turn.messages()
+        """Add the new messages of a call's prompt, its answers, and the call itself.
+
+        A call without an answer has no node, so its prompt has no place.
+        """
+        if not call.answered or call.error is not None:
+            self._left_out.add("prompts of calls without an answer")
+            self.calls.append(_call(call, None))
+            return
+        turn, time = self._turns[call.interaction_id], _epoch(call.timestamp) or 0.0
+        parent = self._parent(turn, self._places.get(SampledAnswer(call.interaction_id)))
+        node, messages = None, turn.messages()
         if parent is not None:
             previous = turn.previous and turn.previous.interaction.interaction_id
-            messages = turn.appended if turn.exact and previous == parent.interaction_id else ()
-        node = parent and self._node_of[parent]
+            node, messages = self._node_of[parent], ()
+            if turn.exact and previous == parent.interaction_id:
+                messages = turn.appended
         for message in messages:
             node = self._append(node, message, time)
-        number: int | None = None
-        if call.answered and call.error is None:
-            for choice in range(max(1, len(call.response.choices))):
-                answer = SampledAnswer(call.interaction_id, choice)
-                spans = self._places.get(answer, _Place(None, ())).spans
-                added = self._append(node, answer_of(call.response, choice), time, spans, is_sampled=True)
-                self._node_of[answer] = added
-                if number is None:
-                    number = added
-        self.calls.append(_call(call, number))
+        self.calls.append(_call(call, len(self.nodes)))
+        for choice in range(max(1, len(call.response.choices))):
+            answer = SampledAnswer(call.interaction_id, choice)
+            spans = self._places.get(answer, _Place(None, ())).spans
+            self._node_of[answer] = len(self.nodes)
+            self._append(node, answer_of(call.response, choice), time, spans, is_sampled=not call.is_replayed)
 
     def tools(self) -> list[Node]:
         """Return the tools of all calls. The latest definition of a name counts."""
@@ -170,8 +173,8 @@ class _Graph:
                 "sampled": is_sampled,
                 "timestamp": time,
                 "token_ids": [identity for span in spans for identity in span.token_ids],
-                "mask": [span.is_sampled for span in spans for _ in span.token_ids],
-                "logprobs": [score for span in spans for score in span.logprobs or ()],
+                "mask": [span.is_sampled and not span.is_shared for span in spans for _ in span.token_ids],
+                "logprobs": [score for span in spans if not span.is_shared for score in span.logprobs or ()],
             }
         )
         return len(self.nodes) - 1
@@ -185,13 +188,13 @@ def _places(rollout: Rollout) -> dict[SampledAnswer, _Place]:
         for span in branch.spans:
             spans = *spans, span
             if span.is_sampled:
-                places[span.answer] = _Place(parent, spans)
+                places.setdefault(span.answer, _Place(parent, spans))
                 parent, spans = span.answer, ()
     return places
 
 
 def _call(call: LLMInteraction, node: int | None) -> Node:
-    counts, start = counts_of(call), _epoch(call.timestamp) or 0.0
+    counts, start = counts_of(without_replayed_usage(call)), _epoch(call.timestamp) or 0.0
     usage: Node | None = None
     if counts is not None and counts.prompt is not None and counts.completion is not None:
         usage = {"prompt_tokens": counts.prompt - (counts.cache_read or 0), "completion_tokens": counts.completion}
