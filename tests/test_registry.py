@@ -218,7 +218,7 @@ def test_a_format_that_is_read_and_written_is_one_record() -> None:
     """A name in both tables is the name of one record."""
     both = IMPORT_FORMATS.keys() & EXPORT_FORMATS.keys()
 
-    assert both == {"atif", "hierarchy", "invariant", "otlp", "session-traces"}
+    assert both == {"atif", "hierarchy", "invariant", "otlp", "session-traces", "verifiers"}
     assert [name for name in both if IMPORT_FORMATS.record(name) is not EXPORT_FORMATS.record(name)] == []
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.counting import lines
 from tests.formats.made import assistant, call, run
+from tests.searching import seeds
 from trace_recorder import Trajectory, load
 from trace_recorder.figures.rollouts import Drift, SampledAnswer, sampled_rollout
 from trace_recorder.views import to_rollouts, to_trl, to_verifiers
@@ -79,7 +80,7 @@ def _generated(seed: int) -> tuple[Trajectory, _Server]:
     return run(*server.calls, trajectory_id=f"t{seed}"), server
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, 1000))
 def test_a_rollout_has_what_the_server_stated(seed: int) -> None:
     """Each answer is trained once, after exactly the tokens of its prompt, with its log-probabilities."""
     trajectory, server = _generated(seed)

@@ -35,6 +35,7 @@ EXPORTS: dict[str, Arguments] = {
     "trl.jsonl": ("trl",),
     "trl-prompt_completion.jsonl": ("trl", "--form", "prompt_completion"),
     "trl-tokens.jsonl": ("trl", "--form", "tokens"),
+    "verifiers.jsonl": ("verifiers",),
     "traces": ("traces",),
     "inspect": ("inspect",),
     "inspect-eval": ("inspect", "--form", "eval"),

@@ -49,6 +49,7 @@ ENVIRONMENTS = (
     Environment("toolbrain", ("pydantic>=2.7",), ("check_toolbrain",), alone=("toolbrain==0.1.4",)),
     Environment("openai", ("openai>=2", "pydantic>=2.7"), ("check_openai",)),
     Environment("trl", ("trl", "datasets>=4.7", "transformers", "jinja2"), ("check_trl",), first=_TORCH),
+    Environment("verifiers", ("verifiers>=0.4",), ("check_verifiers",)),
     Environment("traces", ("datasets>=5.2", "teich>=0.3"), ("check_traces",)),
     Environment("duckdb", ("genai-prices", "duckdb", "msgspec"), ("check_duckdb",)),
     Environment("polars", ("genai-prices", "polars", "msgspec"), ("check_polars",)),
