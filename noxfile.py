@@ -16,6 +16,7 @@
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
+    nox -s training                        # TRL trains a step on recorded tokens: SFT, DPO, GRPO
     nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
     nox -s kills                           # `prune` and exports of tables, killed at each system call
     nox -s suite                           # every test, on each installed Python: ten minutes each
@@ -225,6 +226,14 @@ def readers(session: nox.Session) -> None:
     """Have the real readers of our views' formats read runs of every shape: tests/readers/ says how."""
     session.install("--quiet", "-e.[all,parquet]", "httpx", "httpx2", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "tests.readers", *session.posargs)
+
+
+@nox.session(venv_backend="venv")
+def training(session: nox.Session) -> None:
+    """Record an agent of a tiny model through the proxy, and have TRL train a step on the ids that were sampled."""
+    session.run("python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "torch", success_codes=[0, 1])
+    session.install("--quiet", "-e.[openai,proxy]", "torch", "transformers", "trl", "datasets")
+    session.run("python", "-m", "examples.train.train", env={"HF_HUB_OFFLINE": "1"})
 
 
 @nox.session(venv_backend="venv")

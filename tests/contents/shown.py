@@ -322,14 +322,14 @@ def verifiers(episodes: list[Json], base: Path, dialect: str) -> list[Conversati
         for trace in episode["traces"]:
             nodes = trace["nodes"]
             leaves = {*range(len(nodes))} - {node["parent"] for node in nodes}
-            counted = {call["node"]: call.get("usage") for call in trace["calls"] if "node" in call}
+            counted = {call.get("node"): call.get("usage") for call in trace["calls"]}
             found += [_path(nodes, leaf, counted, base) for leaf in sorted(leaves)]
             if found:
-                found[-1].failures += sum("node" not in call for call in trace["calls"])
+                found[-1].failures += sum(call.get("node") is None for call in trace["calls"])
     return found
 
 
-def _path(nodes: list[Json], leaf: int | None, counted: Mapping[int, Json], base: Path) -> Conversation:
+def _path(nodes: list[Json], leaf: int | None, counted: Mapping[int | None, Json], base: Path) -> Conversation:
     path = []
     while leaf is not None:
         path.append(leaf)
