@@ -329,7 +329,8 @@ def not_found(message: str) -> Payload:
     return {"error": {"code": 404, "message": message, "status": "NOT_FOUND"}}
 
 
-def _with_system_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+def with_system_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    """Return a request with this text as its system prompt, under the name that the request uses."""
     name = "system_instruction" if "system_instruction" in body else "systemInstruction"
     return {**body, name: {"parts": [{"text": text}]}}
 
@@ -347,7 +348,7 @@ DIALECT = Dialect(
     history=History("contents", read_message, MERGE_RULE),
     numbers_calls=True,
     instructions_apart=True,
-    with_system=_with_system_instruction,
+    with_system=with_system_instruction,
     counting=THOUGHTS_APART,
     usage_on_request=False,
     background=None,
