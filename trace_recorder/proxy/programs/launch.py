@@ -77,6 +77,8 @@ class Direction:
     """Why the program's calls are not recorded, or None if they are. Such a program keeps its environment."""
     notice: str | None = None
     """Which of the program's calls are not recorded, or None if all are."""
+    instead: str | None = None
+    """What records a program that is not recorded: a proxy that runs on its own, and what to write where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,25 @@ class Program:
 def not_recorded(launch: Launch, why: str) -> Direction:
     """Return the direction of a program whose calls the proxy cannot record."""
     return Direction(launch.environment, not_recorded=why)
+
+
+EXAMPLE_PORT = 8787
+
+
+def by_hand(launch: Launch, why: str, place: str, address: str | None, path: str = "") -> Direction:
+    """Return the direction of a program whose address is only in its own file.
+
+    `place` says where the address is written, and `address` is the one that is there. If it is None, `path` is the path
+    of a known upstream.
+    """
+    option = ""
+    if address is not None:
+        option, path = f" --upstream own={address.rstrip('/')}", "own"
+    instead = (
+        f"To record it, run `trace-recorder proxy --port {EXAMPLE_PORT}{option}` in another terminal, and set {place} "
+        f"to http://127.0.0.1:{EXAMPLE_PORT}/{path}"
+    )
+    return Direction(launch.environment, not_recorded=why, instead=instead)
 
 
 def json_object(path: Path) -> dict[str, Any]:
