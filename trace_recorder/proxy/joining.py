@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from glob import escape
 from pathlib import Path
 
@@ -104,9 +105,9 @@ class JoinedSession:
             # The response is compared with a recorded response, in which secrets are masked.
             call.response = json.loads(run.redaction.mask(json.dumps(call.response))[0])
         calls.sort(key=lambda call: not _is_after(call, began))  # those that surely belong to the run choose first
-        self._pairs, unknown = _pair_calls(calls, recorded.llm_interactions)
-        self._unknown = [call for call in unknown if _is_after(call, began)]
         self._counting = counting_of(session.format)
+        self._pairs, unknown = _pair_calls(calls, recorded.llm_interactions, self._counting)
+        self._unknown = [call for call in unknown if _is_after(call, began)]
         executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
         self._executions = {
             tool.call_id: tool for tool in executions if tool.call_id and tool.ended and _is_after(tool, since)
@@ -165,8 +166,14 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 # ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_CallPair], list[Call]]:
-    """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
+def _pair_calls(
+    calls: list[Call], recorded: Iterable[LLMInteraction], counting: Counting
+) -> tuple[list[_CallPair], list[Call]]:
+    """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner.
+
+    Of several calls of the run, the partner is one with the same tokens, and then the nearest in time. `counting` is
+    how the file counts tokens.
+    """
     answered = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_CallPair] = []
     for keys in (_response_id, _call_ids, _texts):
@@ -181,7 +188,7 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
             if candidates is None:
                 unknown.append(call)
                 continue
-            nearest = min(candidates, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
+            nearest = min(candidates, key=partial(_distance, call, response, counting))
             candidates.remove(nearest)
             answered.remove(nearest)
             pairs.append(_CallPair(response, *nearest))
@@ -189,6 +196,13 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
         if pairs and keys is _response_id:
             break  # the file has ids of responses, so a call whose id is not in the run is not a call of the run
     return pairs, calls
+
+
+def _distance(
+    call: Call, response: Members, counting: Counting, candidate: tuple[LLMInteraction, Members]
+) -> tuple[int, float]:
+    differences = sum(1 for _ in _token_differences(response, candidate[0], counting))
+    return differences, _seconds_apart(candidate[0].timestamp, call.time)
 
 
 def _seconds_apart(first: str, second: str) -> float:
@@ -234,17 +248,25 @@ def _differences(pair: _CallPair, counting: Counting) -> Iterator[str]:
         yield "they have different texts"
     if [*map(_request, _calls(of_session))] != [*map(_request, _calls(of_run))]:
         yield "they have different tool calls"
-    usage = as_dict(of_session.get("usage"))
+    yield from _token_differences(of_session, pair.recorded, counting)
+
+
+def _token_differences(response: Members, recorded: LLMInteraction, counting: Counting) -> Iterator[str]:
+    """Yield the differences between the token counts of a response in a file and those of a call of the run.
+
+    Files of some programs leave thoughts out of the output in one version, and include them in another.
+    """
+    usage = as_dict(response.get("usage"))
     prompt, completion = as_int(usage.get("input_tokens")), as_int(usage.get("output_tokens"))
     if prompt is not None and counting.cache_apart:
         prompt += sum(as_int(usage.get(name)) or 0 for name in _CACHED)
-    recorded = prompt_tokens(pair.recorded)
-    if None not in {prompt, recorded} and prompt != recorded:
-        yield f"input_tokens is {prompt} in the file, and {recorded} in the run"
+    tokens = prompt_tokens(recorded)
+    if prompt is not None and tokens not in {None, prompt}:
+        yield f"input_tokens is {prompt} in the file, and {tokens} in the run"
     thoughts = as_int(usage.get("reasoning_tokens")) or 0
-    recorded = completion_tokens(pair.recorded)
-    if completion is not None and recorded not in {None, completion, completion + thoughts}:
-        yield f"output_tokens is {completion} in the file, and {recorded} in the run"
+    tokens = completion_tokens(recorded)
+    if completion is not None and tokens not in {None, completion, completion + thoughts}:
+        yield f"output_tokens is {completion} in the file, and {tokens} in the run"
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
