@@ -215,12 +215,12 @@ def _others(tools: Path) -> Iterator[Login]:
     yield Login("pi", "API key", pi, [("/anthropic/v1/messages", "k")], announced, {}, key, ends)
     kimi = (str(tools / "kimi"), "-p", "Weather?")
     model = 'default_model = "a"\n[models.a]\nprovider = "p"\nmodel = "m"\nmax_context_size = 100000\n[providers.p]\n'
-    stored = {".kimi-code/config.toml": f'{model}type = "kimi"\napi_key = "k"\n'}
+    stored = {".kimi-code/config.toml": f'{model}type = "openai"\napi_key = "k"\n'}
     path, ends = "/kimi/v1/chat/completions", {"kimi": "{url}/kimi/v1"}
-    yield Login("Kimi Code", "API key", kimi, [(path, "Bearer k")], "", stored, {}, ends)
-    gateway = {".kimi-code/config.toml": f'{model}type = "openai"\napi_key = "k"\nbase_url = "{{url}}/own/v1"\n'}
-    said = "Kimi Code will not be recorded: the address in "
-    yield Login("Kimi Code", "address in the settings", kimi, said=said, files=gateway)
+    yield Login("Kimi Code", "OpenAI's API key", kimi, [(path, "Bearer k")], "", stored, {}, ends)
+    own = {".kimi-code/config.toml": f'{model}type = "kimi"\napi_key = "k"\n'}
+    said = "Kimi Code will not be recorded: no variable changes the address"
+    yield Login("Kimi Code", "Moonshot's API key", kimi, said=said, files=own)
     copilot = (str(tools / "copilot"), "-p", "Weather?", "--allow-all-tools")
     announced = "Copilot CLI will not be recorded: with a GitHub login"
     yield Login("Copilot CLI", "GitHub login", copilot, said=announced, environment={"GH_TOKEN": "gho_login"})

@@ -368,7 +368,6 @@ LITELLM = {
                 "ANTHROPIC_API_ENDPOINT": "https://api.anthropic.com/",
             },
         ),
-        ("kimi -p hello", {"KIMI_BASE_URL": "https://api.moonshot.ai/v1"}),
     ],
 )
 def test_a_program_reads_variables_of_its_own(lead: Lead, command: str, expected: dict[str, str]) -> None:
@@ -435,13 +434,14 @@ KIMI = {
 CLINE = {".cline/data/settings/providers.json": {"lastUsedProvider": "anthropic"}}
 DROID = {".factory/settings.json": {"customModels": [{"model": "m", "baseUrl": "https://own.example/v1"}]}}
 OPENHANDS = {".openhands/agent_settings.json": {"llm": {"model": "m", "base_url": "https://own.example/v1"}}}
-OWN = "trace-recorder proxy --port 8787 --upstream own=https://own.example/v1`"
+OWN = "trace-recorder proxy --port 8787 --upstream own=https://own.example/v1` in another terminal"
 
 
 @pytest.mark.parametrize(
     ("command", "files", "instead"),
     [
         ("kimi -p hello", KIMI, OWN),
+        ("kimi -p hello", {}, "trace-recorder proxy --port 8787 --upstream own=https://api.moonshot.ai/v1`"),
         ("cline hello", CLINE, "trace-recorder proxy --port 8787` in another terminal, and set"),
         ("droid exec hello", DROID, OWN),
         ("openhands -t hello", OPENHANDS, OWN),

@@ -54,13 +54,13 @@ _GOOSE = (
 )
 """goose joins a path to its hosts, so an address needs a slash at its end. Otherwise the join replaces its last part."""
 _KIMI = {
-    "kimi": ("KIMI_BASE_URL", "/v1", "https://api.moonshot.ai"),
     "openai": ("OPENAI_BASE_URL", "/v1", _OPENAI),
     "openai_responses": ("OPENAI_BASE_URL", "/v1", _OPENAI),
     "anthropic": ("ANTHROPIC_BASE_URL", "", _ANTHROPIC),
     "google-genai": ("GOOGLE_GEMINI_BASE_URL", "", _GOOGLE),
 }
 """For each type of provider in Kimi Code's configuration: its variable, the path at the end, and its address."""
+_MOONSHOT = "https://api.moonshot.ai/v1"
 _GOOSE_LINE = re.compile(r"""^([A-Z_]+):[ \t]*["']?([^"'\s#]+)""", re.MULTILINE)
 _FILE_WINS = "the address in {} wins over the environment"
 
@@ -137,7 +137,10 @@ def _crush(launch: Launch) -> Direction:
 
 
 def _kimi(launch: Launch) -> Direction:
-    """The address in its configuration wins over the variable. A login writes its address there."""
+    """The address in its configuration wins over the variable. A login writes its address there.
+
+    Kimi Code 2.1 does not read KIMI_BASE_URL for a provider of its own type.
+    """
     path = Path(launch.environment.get("KIMI_CODE_HOME") or launch.home() / ".kimi-code") / "config.toml"
     config = _toml(path)
     variable = "KIMI_MODEL_BASE_URL"
@@ -146,12 +149,12 @@ def _kimi(launch: Launch) -> Direction:
     model = next(launch.values_of("-m", "--model"), None) or config.get("default_model")
     name = member(config, "models", str(model), "provider")
     provider = member(config, "providers", str(name))
-    address = member(provider, "base_url")
+    kind, address = member(provider, "type") or "kimi", member(provider, "base_url")
+    place = f"base_url of [providers.{name}] in {path}"
     if isinstance(address, str) and address:
-        return by_hand(launch, _FILE_WINS.format(path), f"base_url of [providers.{name}] in {path}", address)
-    kind = member(provider, "type") or "kimi"
+        return by_hand(launch, _FILE_WINS.format(path), place, address)
     if kind not in _KIMI:
-        return not_recorded(launch, f"no variable is known for a provider of the type {kind!r}")
+        return by_hand(launch, f"no variable changes the address of a provider of the type {kind}", place, _MOONSHOT)
     variable, ending, address = _KIMI[kind]
     return direction_at(launch, launch.environment, (Upstream("kimi", address, {variable: ending}),), "")
 
