@@ -169,7 +169,7 @@ def test_the_function_of_socket_is_restored(tmp_path: Path) -> None:
 
 
 def test_a_library_that_runs_a_coding_agent_is_named(tmp_path: Path) -> None:
-    """The calls of the Claude Agent SDK are made by Claude Code, in another process. The warning says what sees them."""
+    """The Claude Agent SDK runs Claude Code, which makes its calls in another process, and a warning says so."""
     (tmp_path / "claude_agent_sdk.py").touch()
     code = """
     sys.path.insert(0, os.getcwd())

@@ -9,7 +9,12 @@ import pytest
 
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.dialects.dialect import read_error
-from trace_recorder.dialects.google_code_assist import DIALECT, join_stream, read_request, read_response
+from trace_recorder.dialects.google_generate import (
+    CODE_ASSIST,
+    join_enveloped_stream,
+    read_enveloped_request,
+    read_enveloped_response,
+)
 from trace_recorder.values.messages import JoinedStream, Message, Payload, Tool, ToolCall, Usage
 
 URL = "https://cloudcode-pa.googleapis.com/v1internal"
@@ -62,7 +67,7 @@ def sse(*chunks: Payload) -> str:
 
 def test_a_request_is_read() -> None:
     """Messages and tools come from the inner request. The model is in the envelope, and the rest are parameters."""
-    reading = read_request(REQUEST)
+    reading = read_enveloped_request(REQUEST)
     inner = REQUEST["request"]
     assert (reading.messages, reading.tools, reading.model) == (
         [Message("system", "Be brief."), Message("user", "Weather?")],
@@ -84,10 +89,10 @@ def test_an_answer_is_read(streamed: bool) -> None:
     whole: Payload = {"response": ANSWER, "traceId": TRACE}
     body = whole
     if streamed:
-        joined = join_stream(sse(*CHUNKS))
+        joined = join_enveloped_stream(sse(*CHUNKS))
         assert joined == JoinedStream(whole, ended=True, events=3)
         body = joined.body
-    response = read_response(body)
+    response = read_enveloped_response(body)
     assert (response.content, response.reasoning, response.finish_reason) == ("Let me look.", "I look.", "STOP")
     assert response.tool_calls == (ToolCall("c1", "look", {"at": "sky"}, extra={"thoughtSignature": "c2ln"}),)
     assert (response.usage, response.model, response.id) == (USAGE, "gemini-2.5-pro-001", TRACE)
@@ -96,15 +101,15 @@ def test_an_answer_is_read(streamed: bool) -> None:
 
 def test_an_array_of_chunks_is_an_answer() -> None:
     """Without `alt=sse`, the chunks of a stream come as one array."""
-    assert read_response(CHUNKS) == read_response({"response": ANSWER, "traceId": TRACE})
-    assert join_stream(json.dumps(CHUNKS)).body == {"response": ANSWER, "traceId": TRACE}
+    assert read_enveloped_response(CHUNKS) == read_enveloped_response({"response": ANSWER, "traceId": TRACE})
+    assert join_enveloped_stream(json.dumps(CHUNKS)).body == {"response": ANSWER, "traceId": TRACE}
 
 
 def test_credits_are_kept() -> None:
     """Members of the envelope, such as the credits that a call used, are in `extra`."""
     credit = [{"creditType": "GOOGLE_ONE_AI", "creditAmount": "5"}]
     chunks = [*CHUNKS, {"consumedCredits": credit}, {"remainingCredits": credit}]
-    response = read_response(join_stream(sse(*chunks)).body)
+    response = read_enveloped_response(join_enveloped_stream(sse(*chunks)).body)
     assert (response.content, response.extra) == (
         "Let me look.",
         {"consumedCredits": credit, "remainingCredits": credit},
@@ -112,14 +117,14 @@ def test_credits_are_kept() -> None:
 
 
 def test_the_answer_s_own_id_is_its_id() -> None:
-    response = read_response({"response": {**ANSWER, "responseId": "r1"}, "traceId": TRACE})
+    response = read_enveloped_response({"response": {**ANSWER, "responseId": "r1"}, "traceId": TRACE})
     assert (response.id, response.extra) == ("r1", {"traceId": TRACE})
 
 
 def test_a_stream_that_was_cut_off_has_not_ended() -> None:
     text = sse(*CHUNKS)
-    joined = join_stream(text[: len(text) // 2])
-    assert (joined.ended, read_response(joined.body).reasoning) == (False, "I look.")
+    joined = join_enveloped_stream(text[: len(text) // 2])
+    assert (joined.ended, read_enveloped_response(joined.body).reasoning) == (False, "I look.")
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -127,19 +132,19 @@ def test_an_error_has_no_envelope(streamed: bool) -> None:
     """An error is read, whole or in the middle of a stream. The text before it is kept."""
     if not streamed:
         body: Payload = {"error": ERROR}
-        assert read_response(body).extra == {"error": ERROR}
+        assert read_enveloped_response(body).extra == {"error": ERROR}
         assert read_error(body) == ("RESOURCE_EXHAUSTED", ERROR["message"])
         return
-    joined = join_stream(sse(CHUNKS[1], {"error": ERROR}))
+    joined = join_enveloped_stream(sse(CHUNKS[1], {"error": ERROR}))
     assert (joined.error, joined.ended, joined.body["error"]) == (ERROR, False, ERROR)
-    response = read_response(joined.body)
+    response = read_enveloped_response(joined.body)
     assert (response.content, response.extra["error"]) == ("Let me ", ERROR)
 
 
 def test_a_blocked_prompt_has_ended() -> None:
     blocked: Payload = {"response": {"promptFeedback": {"blockReason": "SAFETY"}}, "traceId": TRACE}
-    joined = join_stream(sse(blocked))
-    assert (joined.ended, read_response(joined.body).extra) == (
+    joined = join_enveloped_stream(sse(blocked))
+    assert (joined.ended, read_enveloped_response(joined.body).extra) == (
         True,
         {"promptFeedback": {"blockReason": "SAFETY"}},
     )
@@ -147,9 +152,9 @@ def test_a_blocked_prompt_has_ended() -> None:
 
 def test_another_system_prompt_is_set_inside() -> None:
     """`fork --system` changes the instruction in the inner request, and nothing else."""
-    assert DIALECT.with_system is not None
-    changed = DIALECT.with_system(REQUEST, "Be long.")
-    assert [message.content for message in read_request(changed).messages] == ["Be long.", "Weather?"]
+    assert CODE_ASSIST.with_system is not None
+    changed = CODE_ASSIST.with_system(REQUEST, "Be long.")
+    assert [message.content for message in read_enveloped_request(changed).messages] == ["Be long.", "Weather?"]
     assert {**changed, "request": None} == {**REQUEST, "request": None}
 
 

@@ -216,7 +216,10 @@ PI = [
         for second, message in (
             (1, {"role": "user", "content": [block("text", text="Make it.")]}),
             (2, {"role": "assistant", "content": [block("toolCall", id="t1", name="Bash", arguments=ARGUMENTS)]}),
-            (5, {"role": "toolResult", "toolCallId": "t1", "toolName": "Bash", "content": [block("text", text="made")]}),
+            (
+                5,
+                {"role": "toolResult", "toolCallId": "t1", "toolName": "Bash", "content": [block("text", text="made")]},
+            ),
             (6, {"role": "assistant", "content": [block("text", text="It is made.")]}),
         )
     ),

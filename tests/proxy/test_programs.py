@@ -323,7 +323,7 @@ def test_copilot_s_own_provider_is_an_upstream(lead: Lead) -> None:
 
 
 def test_pi_goes_to_the_addresses_of_its_providers(lead: Lead) -> None:
-    """An extension of the package changes the addresses. Those in pi's file are the upstreams, and variables are not."""
+    """An extension of the package changes the addresses. Those in pi's file are the upstreams, and no variables."""
     stored = {"own": {"baseUrl": "https://own.example/v1"}, "anthropic": {"baseUrl": "https://gw.example/a"}, "b": {}}
     led = lead("pi -p hello", {".pi/agent/models.json": {"providers": stored}}, ANTHROPIC_BASE_URL="https://no.example")
     begins, extension, rest = led.command.partition("pi_extension.mjs")
@@ -405,7 +405,8 @@ def test_a_program_reads_variables_of_its_own(lead: Lead, command: str, expected
         (
             "kimi -p hello",
             {
-                ".kimi-code/config.toml": 'default_model = "a"\nproviders.p.type = "anthropic"\nmodels.a.provider = "p"\n'
+                ".kimi-code/config.toml": 'default_model = "a"\nmodels.a.provider = "p"\n'
+                'providers.p.type = "anthropic"\n'
             },
             {"ANTHROPIC_BASE_URL": "https://e.example"},
             "ANTHROPIC_BASE_URL",

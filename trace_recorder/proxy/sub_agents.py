@@ -1,12 +1,10 @@
 """The sub-agent that sends a request, as programs name it in headers, and the session to which it belongs.
 
-| program | header | what it names |
-|---|---|---|
-| Claude Code 2.1 | `x-claude-code-agent-id`, `x-claude-code-parent-agent-id` | the sub-agent, and the one that started it |
-| Codex 0.171, v2 | `agent_name` in `x-codex-turn-metadata` | a path: `/root` is the main agent, `/root/a` its sub-agent |
-| Codex 0.171, v1 | `thread-id`, if it is not `session-id`, `x-codex-parent-thread-id` | the sub-agent, and what started it |
-| opencode 1.18 | `x-parent-session-id`, `session-id` or `x-session-id` | a session for each sub-agent, and the one that started it |
-| Copilot CLI 1.0 | `x-interaction-type: conversation-subagent` | that some sub-agent sends, but not which |
+- Claude Code 2.1: `x-claude-code-agent-id` names the sub-agent, and `x-claude-code-parent-agent-id` its parent.
+- Codex 0.171, v2: `agent_name` in `x-codex-turn-metadata` is a path. `/root` is the main agent, `/root/a` a sub-agent.
+- Codex 0.171, v1: `thread-id` names the sub-agent if it is not `session-id`. `x-codex-parent-thread-id` is its parent.
+- opencode 1.18: each sub-agent has a session of its own. `x-parent-session-id` is the session that started it.
+- Copilot CLI 1.0: `x-interaction-type` says that some sub-agent sends, but not which.
 
 Codex v1 says `agent_name: "/root"` in all requests. Qwen Code, Kimi Code, Cline and Droid send no such header.
 """

@@ -10,11 +10,9 @@ repository charmbracelet/crush and the providers in charmbracelet/catwalk; Kimi 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from trace_recorder.proxy.programs.launch import (
     Direction,
@@ -24,6 +22,7 @@ from trace_recorder.proxy.programs.launch import (
     json_object,
     member,
     not_recorded,
+    toml_table,
     variables_of_file,
 )
 from trace_recorder.proxy.upstreams import Upstream, upstream_at
@@ -52,7 +51,7 @@ _GOOSE = (
     Upstream("openrouter", _OPENROUTER, {"OPENROUTER_HOST": "/"}),
     Upstream("ollama", "http://localhost:11434", {"OLLAMA_HOST": "/"}),
 )
-"""goose joins a path to its hosts, so an address needs a slash at its end. Otherwise the join replaces its last part."""
+"""goose joins a path to its hosts. Without a slash at its end, an address would lose its last part."""
 _KIMI = {
     "openai": ("OPENAI_BASE_URL", "/v1", _OPENAI),
     "openai_responses": ("OPENAI_BASE_URL", "/v1", _OPENAI),
@@ -76,14 +75,15 @@ def direction_at(launch: Launch, variables: Mapping[str, str], known: tuple[Upst
         if address is None:
             upstreams.append(upstream)
         else:
-            paths = {path for path in upstream.variables.values() if path == "/"}
-            at = upstream_at(upstream, address)
-            upstreams.append(replace(at, variables=upstream.variables) if paths else at)
+            upstream_there = upstream_at(upstream, address)
+            if "/" in upstream.variables.values():  # the slash is not a part of the address
+                upstream_there = replace(upstream_there, variables=upstream.variables)
+            upstreams.append(upstream_there)
     return Direction({**launch.environment, **variables}, tuple(upstreams), notice=notice or None)
 
 
 def _aider(launch: Launch) -> Direction:
-    """aider's own files win over the environment: `.env`, and `.aider.conf.yml` for OpenAI's address."""
+    """Aider's own files win over the environment: `.env`, and `.aider.conf.yml` for OpenAI's address."""
     root = next((parent for parent in launch.parents() if (parent / ".git").exists()), launch.directory)
     places = dict.fromkeys((launch.home(), root, launch.directory))
     names = {name for upstream in LITELLM for name in upstream.variables} | {"AIDER_OPENAI_API_BASE"}
@@ -142,7 +142,7 @@ def _kimi(launch: Launch) -> Direction:
     Kimi Code 2.1 does not read KIMI_BASE_URL for a provider of its own type.
     """
     path = Path(launch.environment.get("KIMI_CODE_HOME") or launch.home() / ".kimi-code") / "config.toml"
-    config = _toml(path)
+    config = toml_table(path)
     variable = "KIMI_MODEL_BASE_URL"
     if launch.environment.get("KIMI_MODEL_NAME") and (address := launch.environment.get(variable)):
         return Direction(launch.environment, (upstream_at(Upstream("kimi", "", {variable: ""}), address),))
@@ -164,13 +164,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except ours(OSError, ValueError):
         return ""
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(_text(path))
-    except ours(ValueError):
-        return {}
 
 
 def _program(name: str, direct: Callable[[Launch], Direction], *commands: str) -> Program:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,6 +126,14 @@ def json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {}
     return value
+
+
+def toml_table(path: Path) -> dict[str, Any]:
+    """Return the table in a TOML file. Return {} if there is no such file or table."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ours(OSError, ValueError):
+        return {}
 
 
 def text_members(value: Any) -> dict[str, str]:

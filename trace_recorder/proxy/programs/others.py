@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trace_recorder.dialects.json_access import as_list, as_text
 from trace_recorder.proxy.programs.launch import Direction, Launch, Program, by_hand, json_object, member, not_recorded
 from trace_recorder.proxy.upstreams import Upstream, upstream_at
 
@@ -47,7 +48,7 @@ def _cline(launch: Launch) -> Direction:
     path = directory / "settings" / "providers.json"
     stored = json_object(path)
     provider = next(launch.values_of("-P", "--provider"), None) or stored.get("lastUsedProvider")
-    address = _text(member(stored, "providers", str(provider), "settings", "baseUrl"))
+    address = as_text(member(stored, "providers", str(provider), "settings", "baseUrl")) or None
     if address is None and provider not in _CLINE_PATHS:
         return not_recorded(launch, f"{_CLINE}, and the address of the provider {provider} is not known")
     return by_hand(launch, _CLINE, f'"baseUrl" in {path}', address, _CLINE_PATHS.get(str(provider), ""))
@@ -56,14 +57,9 @@ def _cline(launch: Launch) -> Direction:
 def _droid(launch: Launch) -> Direction:
     """The address of a model of one's own is in `customModels` of its settings."""
     path = launch.home("FACTORY_HOME_OVERRIDE") / ".factory" / "settings.json"
-    models = json_object(path).get("customModels")
-    addresses = [_text(member(model, "baseUrl")) for model in (models if isinstance(models, list) else [])]
-    address = next(filter(None, addresses), None)
+    models = as_list(json_object(path).get("customModels"))
+    address = next(filter(None, (as_text(member(model, "baseUrl")) for model in models)), None)
     return by_hand(launch, _DROID, f'"baseUrl" of customModels in {path}', address, "anthropic")
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 PROGRAMS = (

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.proxy.programs.launch import Direction, Launch, Program, json_object, member
 from trace_recorder.proxy.upstreams import Upstream, upstream_at
 
@@ -42,14 +43,14 @@ def direct(launch: Launch) -> Direction:
 def _upstreams(launch: Launch) -> Iterator[Upstream]:
     """Yield an upstream for each provider whose address is known."""
     directory = Path(launch.environment.get("PI_CODING_AGENT_DIR") or launch.home() / ".pi" / "agent")
-    stored = json_object(directory / "models.json").get("providers")
     addresses = dict(_ADDRESSES)
-    for provider, settings in (stored if isinstance(stored, dict) else {}).items():
-        address = member(settings, "baseUrl")
-        if isinstance(address, str) and address:
+    for provider, settings in as_dict(json_object(directory / "models.json").get("providers")).items():
+        if address := as_text(member(settings, "baseUrl")):
             addresses[provider] = address
     for number, (provider, address) in enumerate(addresses.items()):
-        name = provider if re.fullmatch(r"[A-Za-z][\w-]*", provider) else f"provider-{number}"
+        name = provider
+        if not re.fullmatch(r"[A-Za-z][\w-]*", provider):
+            name = f"provider-{number}"
         yield upstream_at(Upstream(f"pi-{name}", "", {f"{_BEGINNING}{provider}": ""}), address)
 
 
