@@ -333,6 +333,18 @@ def test_an_earlier_part_of_a_session_is_no_gap(server: Server, tmp_path: Path, 
     assert run.annotations["joined_from"]["calls"] == 2
 
 
+def test_an_equal_text_with_other_tokens_is_not_the_run(server: Server, tmp_path: Path, home: Path) -> None:
+    """Two conversations may have the same answers. Their tokens tell them apart if the program states no session."""
+    place, lines, _ = FILES["qwen"]
+    lines = deepcopy(lines)
+    for line in (lines[1], lines[3]):
+        line["usageMetadata"] = {"promptTokenCount": 5000, "candidatesTokenCount": 7}
+    (home / place).parent.mkdir(parents=True)
+    (home / place).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = recorded(server, tmp_path / "runs")
+    assert [gap.why for gap in run.gaps] == ["no session file has calls of this run"]
+
+
 @pytest.mark.parametrize(("stated", "recorded_tokens", "gaps"), [(5, 12, 0), (12, 12, 0), (5, 13, 1)])
 def test_thoughts_may_be_left_out_of_a_file_s_output(
     server: Server, tmp_path: Path, home: Path, stated: int, recorded_tokens: int, gaps: int

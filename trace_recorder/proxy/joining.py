@@ -122,11 +122,15 @@ class JoinedSession:
     def belongs(self, session: str | None) -> bool:
         """Return whether this is the session of the run.
 
-        If `session` is None, most calls of the session must be calls of the run.
+        If `session` is None, most calls of the session must be calls of the run, with the same tokens, because two
+        conversations may have the same short answer.
         """
         if session is not None:
             return self._session.identity == session
-        return len(self._pairs) > len(self._unknown)
+        same = 0
+        for pair in self._pairs:
+            same += not any(_token_differences(pair.of_session, pair.recorded, self._counting))
+        return same > len(self._unknown)
 
     def annotation(self) -> Members:
         """Return the value of the annotation `joined_from`."""
