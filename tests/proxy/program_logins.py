@@ -219,8 +219,8 @@ def _others(tools: Path) -> Iterator[Login]:
     path, ends = "/kimi/v1/chat/completions", {"kimi": "{url}/kimi/v1"}
     yield Login("Kimi Code", "OpenAI's API key", kimi, [(path, "Bearer k")], "", stored, {}, ends)
     own = {".kimi-code/config.toml": f'{model}type = "kimi"\napi_key = "k"\n'}
-    said = "Kimi Code will not be recorded: no variable changes the address"
-    yield Login("Kimi Code", "Moonshot's API key", kimi, said=said, files=own)
+    announced = "Kimi Code will not be recorded: no variable changes the address"
+    yield Login("Kimi Code", "Moonshot's API key", kimi, said=announced, files=own)
     copilot = (str(tools / "copilot"), "-p", "Weather?", "--allow-all-tools")
     announced = "Copilot CLI will not be recorded: with a GitHub login"
     yield Login("Copilot CLI", "GitHub login", copilot, said=announced, environment={"GH_TOKEN": "gho_login"})
@@ -229,8 +229,8 @@ def _others(tools: Path) -> Iterator[Login]:
         "Copilot CLI", "own provider", copilot, [("/own/v1/chat/completions", "Bearer k")], environment=variables
     )
     droid = (str(tools / "droid"), "exec", "Weather?", "-m", "custom:m")
-    said = "Droid will not be recorded: it reads addresses"
-    yield Login("Droid", "own model", droid, said=said, environment={"FACTORY_API_KEY": "fk-x"})
+    announced = "Droid will not be recorded: it reads addresses"
+    yield Login("Droid", "own model", droid, said=announced, environment={"FACTORY_API_KEY": "fk-x"})
     cline = (str(tools / "cline"), "-P", "anthropic", "-m", "claude-sonnet-4-5", "What is the weather?")
     yield Login(
         "Cline",

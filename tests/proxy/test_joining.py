@@ -345,14 +345,14 @@ def test_an_equal_text_with_other_tokens_is_not_the_run(server: Server, tmp_path
     assert [gap.why for gap in run.gaps] == ["no session file has calls of this run"]
 
 
-@pytest.mark.parametrize(("stated", "recorded_tokens", "gaps"), [(5, 12, 0), (12, 12, 0), (5, 13, 1)])
+@pytest.mark.parametrize(("output_of_file", "recorded_tokens", "gaps"), [(5, 12, 0), (12, 12, 0), (5, 13, 1)])
 def test_thoughts_may_be_left_out_of_a_file_s_output(
-    server: Server, tmp_path: Path, home: Path, stated: int, recorded_tokens: int, gaps: int
+    server: Server, tmp_path: Path, home: Path, output_of_file: int, recorded_tokens: int, gaps: int
 ) -> None:
     """Versions of opencode count thoughts in the output or beside it. Qwen Code's files have the same two members."""
     place, lines, _ = FILES["qwen"]
     lines = deepcopy(lines)
-    lines[1]["usageMetadata"] = {"promptTokenCount": 3, "candidatesTokenCount": stated, "thoughtsTokenCount": 7}
+    lines[1]["usageMetadata"] = {"promptTokenCount": 3, "candidatesTokenCount": output_of_file, "thoughtsTokenCount": 7}
     (home / place).parent.mkdir(parents=True)
     (home / place).write_text("".join(json.dumps(line) + "\n" for line in lines))
     asked = {**ASKED, "usage": {"input_tokens": 3, "output_tokens": recorded_tokens}}

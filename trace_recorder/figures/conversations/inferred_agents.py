@@ -41,7 +41,7 @@ def inferred_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
     calls = [call for call in interactions_of(trajectory) if key_of_agent(call) is None]
     if not any(call.response.tool_calls for call in calls):
         return {}
-    found: dict[str, InferredAgent] = {}
+    agents: dict[str, InferredAgent] = {}
     asked: dict[str, InferredAgent] = {}
     for turn in turns_of(trajectory):
         call = turn.interaction
@@ -51,13 +51,13 @@ def inferred_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
         if texts:
             agent = _agent_of(texts, asked)
         else:
-            agent = found.get((turn.previous or turn.chain_start).interaction.interaction_id)
+            agent = agents.get((turn.previous or turn.chain_start).interaction.interaction_id)
         if agent is not None:
-            found[call.interaction_id] = agent
+            agents[call.interaction_id] = agent
         for tool_call in call.response.tool_calls:
             started = InferredAgent(call.interaction_id, tool_call.call_id, tool_call.name)
             asked.update(dict.fromkeys(_texts_in(tool_call.arguments), started))
-    return found
+    return agents
 
 
 def _agent_of(prompts: Sequence[str], asked: dict[str, InferredAgent]) -> InferredAgent | None:
