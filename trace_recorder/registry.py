@@ -89,6 +89,7 @@ DIALECTS: Records[Any] = Records(
         "openai-responses": "openai_responses",
         "anthropic-messages": "anthropic_messages",
         "google-generate": "google_generate",
+        "google-code-assist": "google_generate:CODE_ASSIST",
         "ollama-chat": "ollama_chat",
         "openai-completions": "openai_completions",
         "embeddings": "embeddings",

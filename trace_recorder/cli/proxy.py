@@ -90,7 +90,7 @@ Join = Annotated[
     bool,
     typer.Option(
         "--join",
-        help="Add the times and results of tools from the session files of Claude Code, Codex, Gemini, opencode.",
+        help="Add the times and results of tools from the program's session file, if the program writes one.",
     ),
 ]
 
