@@ -25,6 +25,11 @@ _PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` of a request in which a client without a handshake states the version of the protocol."""
 
 
+def name_for_models(server: str, tool: str) -> str:
+    """Return the name that clients give models for a server's tool."""
+    return _NOT_IN_NAMES.sub("_", f"mcp__{server}__{tool}")
+
+
 @dataclass(slots=True)
 class ServerConnection:
     """A connection to a server: the server's name and version, and its calls that have no answer yet."""
@@ -98,7 +103,7 @@ class ServerCall:
         configured = self.connection.configured
         if configured is None:
             return name.startswith("mcp__") and name.endswith(f"__{self.tool}")
-        return _NOT_IN_NAMES.sub("_", name) == _NOT_IN_NAMES.sub("_", f"mcp__{configured}__{self.tool}")
+        return _NOT_IN_NAMES.sub("_", name) == name_for_models(configured, self.tool)
 
     def value(self, joined_by: str | None) -> MCPCall:
         """Return the call as a value."""

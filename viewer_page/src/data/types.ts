@@ -134,7 +134,8 @@ export interface Estimate {
   high: number | null;
 }
 
-export type GroupFigure = "cost" | "tokens" | "seconds" | "calls" | "tool_calls" | "tool_errors";
+/** `list_tokens` is an estimate of the tokens that the tools of MCP servers take of each prompt. */
+export type GroupFigure = "cost" | "tokens" | "seconds" | "calls" | "tool_calls" | "tool_errors" | "list_tokens";
 
 /** The name of a group in each grouping, such as `{"model": "openai/gpt-4o"}`. Null for runs without a value. */
 export type GroupKey = Record<string, string | null>;
