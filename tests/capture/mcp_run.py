@@ -69,7 +69,9 @@ async def _run(recorder: TrajectoryRecorder) -> None:
             return str(total)
 
         await sum_up([3, 4, 5])
-    functions = [{"id": one, "type": "function", "function": {"name": name, "arguments": text}} for one, name, text in CALLS]
+    functions = [
+        {"id": one, "type": "function", "function": {"name": name, "arguments": text}} for one, name, text in CALLS
+    ]
     answer = {"role": "assistant", "content": None, "tool_calls": functions}
     results = [{"role": "tool", "tool_call_id": one, "content": text} for one, text in SEEN.items()]
     call(recorder, asked("go", answer, *results, tools=tools), said("The end."))

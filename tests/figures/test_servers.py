@@ -129,7 +129,11 @@ def test_the_command_marks_the_estimate(path: Path) -> None:
     plain, groups = invoke("stats", str(path)).output, invoke("stats", str(path), "--by", "server").output
 
     assert plain.splitlines()[-1].split() == [
-        *("misbehaving", "8", "2"), *plain.splitlines()[-1].split()[3:5], "2", f"~{server['estimated_list_tokens']}", "tokens",
+        *("misbehaving", "8", "2"),
+        *plain.splitlines()[-1].split()[3:5],
+        "2",
+        f"~{server['estimated_list_tokens']}",
+        "tokens",
     ]
     assert "tool list: the tokens that the tools of MCP servers take of each prompt, an estimate" in groups
     assert f"~{server['estimated_list_tokens']}" in groups.splitlines()[-1]

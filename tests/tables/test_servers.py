@@ -31,4 +31,9 @@ def test_other_tools_have_no_server(tmp_path: Path) -> None:
     copy = type(run)(agent_steps=[type(step)(1, "", "", tool_calls=(use,))])
 
     cells = cells_of(copy, "tool_calls")
-    assert [cells[name] for name in ("name", "server", "server_version", "joined_by")] == [[use.name], [None], [None], [None]]
+    assert [cells[name] for name in ("name", "server", "server_version", "joined_by")] == [
+        [use.name],
+        [None],
+        [None],
+        [None],
+    ]

@@ -52,8 +52,10 @@ def test_a_tool_shows_its_server(path: Path) -> None:
     [step] = RunAnswers(load(path)).steps([1])
     tools = {tool["call_id"]: tool for tool in step["tool_calls"]}
     facts = {
-        identity: [(call["server"], call["version"], call["tool"], call["joined_by"], call["success"])
-                   for call in tool["result"]["mcp"]]
+        identity: [
+            (call["server"], call["version"], call["tool"], call["joined_by"], call["success"])
+            for call in tool["result"]["mcp"]
+        ]
         for identity, tool in tools.items()
     }
 
@@ -71,9 +73,7 @@ def test_a_tool_shows_its_server(path: Path) -> None:
     assert tools["c_add"]["result"]["mcp"][0]["structured_content"]["value"] == {"total": 3}
     assert [part["type"] for part in tools["c_image"]["result"]["parts"]] == ["text", "image"]
     seen = {identity: tool["result"]["sent"] for identity, tool in tools.items() if tool["result"]["sent"]}
-    assert seen == {
-        identity: [{"type": "text", "text": SEEN[identity]}] for identity in ("c_image", "c_refuse")
-    }
+    assert seen == {identity: [{"type": "text", "text": SEEN[identity]}] for identity in ("c_image", "c_refuse")}
 
 
 def test_the_one_file_has_the_messages(path: Path) -> None:

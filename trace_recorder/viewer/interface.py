@@ -161,9 +161,7 @@ class RunAnswers:
         """Return elements that raw requests refer to, except damaged elements."""
         return RawItems.of(self.trajectory).items(numbers)
 
-    def steps(
-        self, numbers: Iterable[int], limits: TextLimits = CUT, *, server_messages: bool = False
-    ) -> list[Json]:
+    def steps(self, numbers: Iterable[int], limits: TextLimits = CUT, *, server_messages: bool = False) -> list[Json]:
         """Return steps with their tool calls and results. Raises IndexError.
 
         If `server_messages` is True, the calls of MCP servers have their messages.

@@ -25,7 +25,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
 def tools_of(run: Trajectory, conventions: str = "genai") -> dict[str, Span]:
     """Return the spans of the model's tools by the ids of their calls."""
     spans = to_spans(run, conventions)  # type: ignore[arg-type]  # a name in a test
-    return {str(span.attributes.get("gen_ai.tool.call.id")): span for span in spans if span.name.startswith("execute_tool")}
+    return {
+        str(span.attributes.get("gen_ai.tool.call.id")): span for span in spans if span.name.startswith("execute_tool")
+    }
 
 
 def about_server(span: Span) -> Mapping[str, Payload]:
@@ -75,8 +77,11 @@ def test_the_calls_inside_a_tool_are_spans_of_a_client(run: Trajectory) -> None:
 
     assert [(span.name, span.kind) for span in inner] == [("tools/call add", "client")] * 3
     assert [
-        (span.attributes["gen_ai.tool.name"], json.loads(str(span.attributes["gen_ai.tool.call.arguments"])),
-         span.attributes["gen_ai.tool.call.result"])
+        (
+            span.attributes["gen_ai.tool.name"],
+            json.loads(str(span.attributes["gen_ai.tool.call.arguments"])),
+            span.attributes["gen_ai.tool.call.result"],
+        )
         for span in inner
     ] == [("add", {"a": 0, "b": 3}, "3"), ("add", {"a": 3, "b": 4}, "7"), ("add", {"a": 7, "b": 5}, "12")]
     times = [outer.start, *(time for span in inner for time in (span.start, span.end))]
@@ -107,9 +112,9 @@ def test_a_transport_is_named_as_the_conventions_do() -> None:
     of_servers = [span for span in spans if "mcp.method.name" in span.attributes]
 
     assert {span.attributes["network.transport"] for span in of_servers} == {"pipe"}
-    assert [span.attributes.get("error.type") for span in of_servers if span.attributes["jsonrpc.request.id"] == "8"] == [
-        "_OTHER"
-    ]
+    assert [
+        span.attributes.get("error.type") for span in of_servers if span.attributes["jsonrpc.request.id"] == "8"
+    ] == ["_OTHER"]
 
 
 def test_an_import_has_the_tools_of_the_model_once(run: Trajectory, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from trace_recorder.formats.atif.own_members import (
     UNNAMED_AGENT,
     CallExtra,
     extra_of,
+    server_calls_in,
 )
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import (
@@ -293,6 +294,7 @@ def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResu
         result=value,
         error=error,
         duration_seconds=extra.get("duration_seconds"),
+        mcp=server_calls_in(extra),
     )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from trace_recorder.values.messages import Payload
+from trace_recorder.reading.document import read_value
+from trace_recorder.values.messages import MCPCall, Payload
 
 TOOL_STEP_FLAG = "tools_alone"
 """The member of a step's `extra` that marks a tool step: a tool ran that no model asked for."""
@@ -64,6 +65,13 @@ class ResultExtra(TypedDict, total=False):
     duration_seconds: Payload
 
 
+SERVER_CALLS = "mcp"
+"""The member of a result's `extra` with the calls of MCP servers, as the document has them.
+
+It is not a `ResultExtra`: an imported run keeps it in the tool's message, because its results have no place for it.
+"""
+
+
 class AgentExtra(TypedDict, total=False):
     """The `extra` of the agent of a trajectory."""
 
@@ -77,6 +85,15 @@ CALL_EXTRA = frozenset(CallExtra.__annotations__)
 RECORDED_STEP = frozenset(AtifRecordedStep.__annotations__)
 RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
 AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
+
+
+def server_calls_in(extra: Mapping[str, Payload]) -> tuple[MCPCall, ...]:
+    """Return the calls of MCP servers that our view wrote into the `extra` of a result."""
+    calls = extra.get(SERVER_CALLS)
+    if not isinstance(calls, list):
+        return ()
+    ours = (call for call in calls if isinstance(call, dict) and {"connection_id", "request_id"} <= call.keys())
+    return tuple(read_value(MCPCall, call) for call in ours)
 
 
 def extra_of(element: Mapping[str, Payload]) -> Mapping[str, Payload]:
