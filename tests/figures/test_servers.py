@@ -35,7 +35,7 @@ def servers_of(run: Path) -> list[Payload]:
 
 
 def test_the_calls_of_a_server_are_counted(path: Path) -> None:
-    """Each request to the server counts, also those that a tool of the agent made. The seconds are those of the calls."""
+    """Each request to the server counts, also those of a tool of the agent. The seconds are those of the calls."""
     run = load(path)
     calls = [call for step in run.agent_steps for result in step.tool_results for call in result.mcp]
     [server] = servers_of(path)

@@ -32,8 +32,8 @@ FigureName = Literal["cost", "tokens", "seconds", "calls", "tool_calls", "tool_e
 class ServerMeasures(Struct, frozen=True, array_like=True):
     """What a run did with an MCP server.
 
-    `seconds` is the time of the calls, and `list_tokens` an estimate of the tokens that the server's list of tools takes
-    in each prompt. Each is None if it is unknown, in whole or in part.
+    `seconds` is the time of the calls. `list_tokens` is an estimate of the tokens that the server's list of tools takes
+    of each prompt. Each is None if it is unknown, in whole or in part.
     """
 
     calls: float = 0
@@ -47,8 +47,7 @@ class RunMeasures(Struct, frozen=True, array_like=True):
 
     `cost` is in US dollars, and `seconds` is the time by the clock. `tokens` are those that went into models and came
     out of them. Calls and tools that a recording answered are not counted. `tools` has the numbers of calls and of
-    errors of each tool, and `servers` has the MCP servers. `list_tokens` is the sum of those of all servers. `day` is in
-    UTC.
+    errors of each tool. `servers` has the MCP servers, and `list_tokens` is the sum over all of them. `day` is in UTC.
     """
 
     status: str

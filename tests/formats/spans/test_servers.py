@@ -52,7 +52,7 @@ OF_SERVER = {
 
 
 def test_a_tool_of_a_server_has_the_attributes_of_the_conventions(run: Trajectory) -> None:
-    """They are added to the tool's span. An error of the protocol has its code, an error of the tool is `tool_error`."""
+    """They are on the tool's span. An error of the protocol has its code, an error of the tool is `tool_error`."""
     spans = tools_of(run)
     calls = {result.call_id: result.mcp for step in run.agent_steps for result in step.tool_results}
     version = run.mcp_servers[0].protocol_version

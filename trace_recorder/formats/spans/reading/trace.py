@@ -272,7 +272,7 @@ def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
 
 
 def _is_inside_tool(node: Node) -> bool:
-    """Return whether a span is a request to an MCP server inside the span of a tool. The request is a part of the tool."""
+    """Return whether a span is a request to an MCP server inside a tool. Such a request is a part of the tool."""
     return node.tool is not None and mcp.METHOD in node.span.attributes
 
 

@@ -1,8 +1,8 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026, with those for MCP. Facts for which the conventions have
-no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens written to a cache has its
-current name, and also the earlier name (`cache_creation`), which most readers know.
+https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026, with those for MCP. Facts for which
+the conventions have no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens that
+were written to a cache has its current name, and also the earlier name (`cache_creation`), which most readers know.
 
 If `is_0_1` is True, attributes are those of version 0.1 of the conventions. In that version, internal `invoke_agent`
 spans have no provider, `gen_ai.agent.id` is only for hosted agents, and instructions are texts. An answer has no

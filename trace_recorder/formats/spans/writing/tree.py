@@ -82,8 +82,8 @@ class ToolTimes(NamedTuple):
 class ToolNode:
     """The execution of a tool. `call` is None if the step has no call with the id of the result.
 
-    `server_call` is the call of an MCP server that the execution is, and `server` is the server, if it is known. `inner`
-    has the calls of servers that the tool made.
+    `server_call` is the call of an MCP server that the execution is, and `server` is this server, if it is known.
+    `inner` has the calls of servers that the tool made.
     """
 
     step: AgentStep
