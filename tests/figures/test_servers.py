@@ -135,6 +135,6 @@ def test_the_command_marks_the_estimate(path: Path) -> None:
         f"~{server['estimated_list_tokens']}",
         "tokens",
     ]
-    assert "tool list: the tokens that the tools of MCP servers take of each prompt, an estimate" in groups
+    assert "tool list: the tokens that the tools of MCP servers take of each prompt, estimated" in groups
     assert f"~{server['estimated_list_tokens']}" in groups.splitlines()[-1]
     assert "tool list" not in invoke("stats", str(path), "--by", "server", "--where", "status:failed").output

@@ -109,10 +109,7 @@ def _heading(comparison: GroupComparison) -> Iterator[str]:
     if comparison.prices is not None:
         yield f"~: a cost with estimates by {comparison.prices}"
     if "list_tokens" in _figures(comparison):
-        yield (
-            "tool list: the tokens that the tools of MCP servers take of each prompt, an estimate by their share of "
-            "the request's characters"
-        )
+        yield "tool list: the tokens that the tools of MCP servers take of each prompt, estimated by their characters"
     if len(names) == 1:
         yield "cells: successes with a 95 % interval; medians with quartiles, of the runs that have the figure"
     else:
@@ -156,7 +153,7 @@ def _groups(comparison: GroupComparison) -> Iterator[_Table]:
     reference, differences = _shown(comparison.against), comparison.differences
     if differences:
         yield _Table(
-            [(by, "success", *figures), *(_difference(difference, names) for difference in differences)],
+            [(by, "success", *figures), *map(partial(_difference, names=names), differences)],
             f"less {reference}: differences of shares (in points) and of medians, with 95 % intervals",
         )
     paired = [(difference.key, difference.pairs) for difference in differences if difference.pairs is not None]

@@ -41,6 +41,14 @@ class ServerMeasures(Struct, frozen=True, array_like=True):
     seconds: float | None = None
     list_tokens: float | None = None
 
+    @classmethod
+    def of(cls, server: Counter[str]) -> ServerMeasures:
+        """Return the measures of a server from its figures in the `Stats` of one run."""
+        seconds = None
+        if server["timed"] == server["calls"]:
+            seconds = server["seconds"]
+        return cls(server["calls"], server["failed"], _figure(seconds), _figure(mean_list_tokens(server)))
+
 
 class RunMeasures(Struct, frozen=True, array_like=True):
     """The measures of one run. A figure is None if it is unknown, in whole or in part.
@@ -96,7 +104,7 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
     if calls.counted["with_prompt"] and not calls.counted["answered_without_tokens"]:
         tokens = calls.tokens["prompt"] + calls.tokens["completion"]
     tools = {name: (int(tool["calls"]), int(tool["failed"])) for name, tool in stats.tools.items() if tool["calls"]}
-    servers = {name_of_value(name) or "": _server_measures(server) for name, server in stats.servers.items()}
+    servers = {name_of_value(name) or "": ServerMeasures.of(server) for name, server in stats.servers.items()}
     list_tokens = [server.list_tokens for server in servers.values() if server.list_tokens is not None]
     success = None
     if isinstance(run.success, bool):
@@ -123,13 +131,6 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         servers=servers,
         list_tokens=_figure(sum(list_tokens)) if list_tokens else None,
     )
-
-
-def _server_measures(server: Counter[str]) -> ServerMeasures:
-    seconds = None
-    if server["timed"] == server["calls"]:
-        seconds = server["seconds"]
-    return ServerMeasures(server["calls"], server["failed"], _figure(seconds), _figure(mean_list_tokens(server)))
 
 
 def _figure(value: float | None) -> float | None:

@@ -4,15 +4,15 @@ A tool belongs to the server that its name states, `mcp__SERVER__TOOL`, or else 
 A tool of a server whose messages are not on file is known only by its name. The calls of such a server are the model's.
 
 The characters of a server's tools in a request are known: those of their JSON, without white space. Providers count the
-tokens of a whole request only. So the tokens of the tools are an estimate: the tools have the same share of the tokens
-as of the characters of the request. One request for each list of tools is measured: the first ones whose prompt is
-known in full, and has texts alone. The tokens of an image do not depend on its characters.
+tokens of a whole request only. So the tokens of the tools are an estimate, by the tokens for each character of a
+request. One request of each model is measured: the first with such tools whose prompt is known in full, and has texts
+alone. In a first request, the tools are most of the prompt. The tokens of an image do not depend on its characters.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from trace_recorder.figures.call_figures import made_calls
@@ -27,7 +27,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 _PREFIX = "mcp__"
 MAX_MEASURED = 3
-"""At most this many requests with the same list of tools are read to find one whose characters can be compared."""
+"""At most this many requests of a model are read to find one whose characters can be compared."""
 
 
 class ServerUse(NamedTuple):
@@ -80,24 +80,36 @@ class ServersOfRun:
 
     def offers(self) -> Iterator[ToolsInPrompt]:
         """Yield, for each call that was made, the tools of each server in its prompt."""
-        by_list: dict[int, list[tuple[LLMInteraction, Sequence[Tool]]]] = {}
+        offering: list[tuple[LLMInteraction, Mapping[str, int]]] = []
+        by_model: dict[str | None, list[LLMInteraction]] = {}
+        known: dict[int, tuple[Sequence[Tool], Mapping[str, int]]] = {}  # with the list, so that its id stays its own
         for call in made_calls(self._run.llm_interactions):
-            if call.source.has_request():
-                tools = call.source.request_without_messages().tools
-                by_list.setdefault(id(tools), []).append((call, tools))  # the list is kept, so its id stays its own
-        for calls in by_list.values():
-            _, tools = calls[0]
-            characters: dict[str, int] = {}
-            for tool in tools:
-                server = self.server_of(tool.name)
-                if server is not None:
-                    characters[server] = characters.get(server, 0) + _characters(_sent(tool))
-            if not characters:
+            if not call.source.has_request():
                 continue
-            rate = self._tokens_for_each_character([call for call, _ in calls[:MAX_MEASURED]])
-            for _ in calls:
-                for server, count in characters.items():
-                    yield ToolsInPrompt(server, count, rate and rate * count)
+            tools = call.source.request_without_messages().tools
+            if id(tools) not in known:
+                known[id(tools)] = tools, self._characters_by_server(tools)
+            _, characters = known[id(tools)]
+            if characters:
+                offering.append((call, characters))
+                by_model.setdefault(call.model, []).append(call)
+        rates = {model: self._tokens_for_each_character(calls[:MAX_MEASURED]) for model, calls in by_model.items()}
+        for call, characters in offering:
+            rate = rates[call.model]
+            for server, count in characters.items():
+                yield ToolsInPrompt(server, count, rate and rate * count)
+
+    def _characters_by_server(self, tools: Sequence[Tool]) -> Mapping[str, int]:
+        """Return the characters of each server's tools in a list of tools."""
+        characters: dict[str, int] = {}
+        for tool in tools:
+            server, definition = self.server_of(tool.name), tool.raw
+            if server is None:
+                continue
+            if definition is None:
+                definition = without_none(name=tool.name, description=tool.description, parameters=tool.parameters)
+            characters[server] = characters.get(server, 0) + _characters(definition)
+        return characters
 
     def _tokens_for_each_character(self, calls: Sequence[LLMInteraction]) -> float | None:
         """Return the tokens for each character of the first request that can be compared, or None."""
@@ -118,13 +130,6 @@ def _only_servers(servers: Sequence[MCPServer]) -> dict[str, str]:
         for tool in server.tools:
             listed.setdefault(tool, set()).add(server.server or "unknown")
     return {tool: names.pop() for tool, names in listed.items() if len(names) == 1}
-
-
-def _sent(tool: Tool) -> Payload:
-    """Return the definition of a tool as it was sent, or the members that are known."""
-    if tool.raw is not None:
-        return tool.raw
-    return without_none(name=tool.name, description=tool.description, parameters=tool.parameters)
 
 
 def _characters(value: Payload) -> int:

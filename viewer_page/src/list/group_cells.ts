@@ -104,7 +104,7 @@ export function notesOf(all: Groups): string[] {
     ...(forks > 0 ? [`${plural(forks, "fork")}: their figures leave out the calls of their parents`] : []),
     ...(prices ? [`≈: a cost with estimates by ${prices}`] : []),
     ...(figuresOf(all).length === FIGURES.length
-      ? ["Tool list: the tokens that the tools of MCP servers take of each prompt, an estimate by their share of the request's characters"]
+      ? ["Tool list: the tokens that the tools of MCP servers take of each prompt, estimated by their characters"]
       : []),
   ];
 }
