@@ -76,7 +76,10 @@ class ServersOfRun:
             return
         server = self.server_of(use.name)
         if server is not None and server not in self._on_file:
-            yield ServerUse(server, use.failed, result and result.duration_seconds)
+            seconds = None
+            if result is not None:
+                seconds = result.duration_seconds
+            yield ServerUse(server, use.failed, seconds)
 
     def offers(self) -> Iterator[ToolsInPrompt]:
         """Yield, for each call that was made, the tools of each server in its prompt."""

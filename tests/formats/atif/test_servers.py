@@ -54,7 +54,31 @@ def test_a_result_has_the_calls_of_servers(record: object, tmp_path: Path) -> No
         identity: [call.to_document() for call in calls] for identity, calls in calls_of(run).items()
     }
     assert calls_of(again) == calls_of(run)
+    assert again.mcp_servers == run.mcp_servers
     assert in_atif(to_atif(again)) == in_atif(written)
+
+
+def test_another_tool_may_use_the_names_for_something_else(tmp_path: Path) -> None:
+    """Members of the same names in another form are kept, and are no calls of servers."""
+    result = {"source_call_id": "c1", "content": "3", "extra": {"mcp": [{"name": "sums"}, "sums"]}}
+    call = {"tool_call_id": "c1", "function_name": "add", "arguments": {}}
+    step = {"step_id": 1, "source": "agent", "message": "", "tool_calls": [call]}
+    document = {
+        "schema_version": "ATIF-v1.7",
+        "agent": {"name": "x", "version": "1"},
+        "steps": [
+            {**step, "observation": {"results": [result]}},
+            {"step_id": 2, "source": "agent", "message": "It is 3."},
+        ],
+        "extra": {"mcp_servers": ["sums", {"name": "sums"}]},
+    }
+    file = tmp_path / "atif.json"
+    file.write_text(json.dumps(document), "utf-8")
+    run = load(file)
+
+    assert (calls_of(run), run.mcp_servers) == ({}, ())
+    assert in_atif(to_atif(run)) == {"c1": result["extra"]["mcp"]}
+    assert to_atif(run)["extra"]["mcp_servers"] == document["extra"]["mcp_servers"]
 
 
 def test_an_import_keeps_them_for_the_next_export(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Callable, Mapping
+from typing import TypedDict, TypeVar
 
+from trace_recorder.dialects.json_access import as_list
 from trace_recorder.reading.document import read_value
-from trace_recorder.values.messages import MCPCall, Payload
+from trace_recorder.values.messages import Payload
+
+Value = TypeVar("Value")
 
 TOOL_STEP_FLAG = "tools_alone"
 """The member of a step's `extra` that marks a tool step: a tool ran that no model asked for."""
@@ -87,13 +90,13 @@ RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
 AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
 
 
-def server_calls_in(extra: Mapping[str, Payload]) -> tuple[MCPCall, ...]:
-    """Return the calls of MCP servers that our view wrote into the `extra` of a result."""
-    calls = extra.get(SERVER_CALLS)
-    if not isinstance(calls, list):
-        return ()
-    ours = (call for call in calls if isinstance(call, dict) and {"connection_id", "request_id"} <= call.keys())
-    return tuple(read_value(MCPCall, call) for call in ours)
+def values_of_connections(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]:
+    """Return the MCP servers, or the calls of servers, that our view wrote.
+
+    Another tool may have a list of its own in this place. Its elements do not name a connection.
+    """
+    ours = (one for one in as_list(documents) if isinstance(one, dict) and "connection_id" in one)
+    return tuple(read_value(kind, one) for one in ours)
 
 
 def extra_of(element: Mapping[str, Payload]) -> Mapping[str, Payload]:

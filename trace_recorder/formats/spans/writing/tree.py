@@ -152,8 +152,8 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
             inner = tuple(_inner_node(step, call, servers) for call in result.mcp if call.joined_by == "execution")
             node = ToolNode(step, requested, result, occurrence, inner=inner)
             if result.mcp and not inner:
-                call = result.mcp[0]
-                node = replace(node, server_call=call, server=servers.get(call.connection_id))
+                server_call = result.mcp[0]
+                node = replace(node, server_call=server_call, server=servers.get(server_call.connection_id))
             yield node
 
 
