@@ -7,6 +7,8 @@ from pathlib import Path
 from tests.capture.mcp_run import CALLS, record_tools_of_server
 from trace_recorder import load
 from trace_recorder.tables.rows import cells_of
+from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 
 def test_a_row_has_the_server_of_its_tool(tmp_path: Path) -> None:
@@ -23,17 +25,10 @@ def test_a_row_has_the_server_of_its_tool(tmp_path: Path) -> None:
     assert cells["duration_seconds"] == [result.duration_seconds for result in results]
 
 
-def test_other_tools_have_no_server(tmp_path: Path) -> None:
-    """The columns are null, also for the tools of a run without servers."""
-    run = load(record_tools_of_server(tmp_path / "run.json"))
-    [step, *_] = run.agent_steps
-    use = step.tool_calls[0]
-    copy = type(run)(agent_steps=[type(step)(1, "", "", tool_calls=(use,))])
+def test_other_tools_have_no_server() -> None:
+    """The columns are null for a tool without a result, and for a result without a server."""
+    calls = tuple(ToolCall(identity, "bash", {}) for identity in ("c1", "c2"))
+    step = AgentStep(1, "", "", tool_calls=calls, tool_results=(ToolResult("c1", True, "a.py"),))
 
-    cells = cells_of(copy, "tool_calls")
-    assert [cells[name] for name in ("name", "server", "server_version", "joined_by")] == [
-        [use.name],
-        [None],
-        [None],
-        [None],
-    ]
+    cells = cells_of(Trajectory(agent_steps=[step]), "tool_calls")
+    assert [cells[name] for name in ("server", "server_version", "joined_by")] == [[None, None]] * 3

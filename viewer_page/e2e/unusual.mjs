@@ -53,6 +53,16 @@ export function unusualTests(test, setup) {
     }
   });
 
+  test("groups by server have the calls of the server, and mark the tokens of its tools as an estimate", async () => {
+    const page = await setup().page({ at: setup().unusual.address });
+    await page.getByRole("combobox", { name: "Group by" }).fill("server");
+    const table = page.locator(".groups-tables table").first();
+    await table.locator("thead", { hasText: "Tool list" }).waitFor();
+    const row = await table.locator("tbody tr", { hasText: "misbehaving" }).allInnerTexts();
+    assert.match(row.join(), /\s8 \(8 to 8\)\s+2 \(2 to 2\)\s+≈ [\d.]+ \(/);
+    await closed(page);
+  });
+
   test("the colours of a terminal are drawn, other escape sequences are left out, and nothing becomes HTML", async () => {
     const page = await setup().run(setup().unusual.coloured, "step/1", { address: setup().unusual.address });
     const result = page.locator(".row.selected .result");
