@@ -11,7 +11,7 @@ import pytest
 from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
-from trace_recorder.formats.claude_code.lines import SessionRequests
+from trace_recorder.formats.claude_code.requests import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import read_foreign_runs

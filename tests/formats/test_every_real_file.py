@@ -63,7 +63,7 @@ FORMATS: dict[str, str | None] = {
     "llm/*": "llm",
     "mini-swe-agent/*": "mini-swe-agent",
     "mlflow/**/*": "mlflow",
-    "newest/chat/cline*": "anthropic-history",
+    "newest/chat/cline*": "cline-sessions",
     "newest/chat/litellm_proxy__*": "openhands-completions",
     "newest/claude-code-*/**/*": "claude-code",
     "newest/cli/gemini-cli-0.61.0.jsonl": "gemini-cli",

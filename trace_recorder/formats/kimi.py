@@ -1,19 +1,25 @@
 """Kimi Code's sessions (`wire.jsonl`): the requests to the model, and the events of each step of the agent's loop.
 
 `llm.request` is a call. The parts of the answer follow as `content.part` and `tool.call`. `step.end` has the tokens and
-durations of the call. `inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of
-the user and the summary.
+durations of the call. If a call failed, its `finishReason` is "error", and `turn.step.retrying` has the error.
+`inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of the user and the
+summary.
+
+A session is a directory, `sessions/<directory>/<session>/agents/<agent>/wire.jsonl`. The lines do not name the session,
+so a run is named after the directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
-from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members
+from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, joined_id
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
@@ -21,6 +27,7 @@ from trace_recorder.formats.foreign_runs.stated_values import stated_call, state
 from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
+from trace_recorder.values.trajectory import Status
 
 _KINDS = {"config.update", "context.append_message", "context.append_loop_event", "turn.prompt", "llm.request"}
 _PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
@@ -31,6 +38,10 @@ _MAX_KEPT = 100
 If a file states a larger number, the prompts are a gap.
 """
 _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
+_ERROR = "error"
+"""The `finishReason` of a call that failed."""
+_STATUSES: dict[str, Status] = {"completed": "completed", "cancelled": "interrupted", "failed": "failed"}
+_WIRE, _AGENTS, _MAIN_AGENT = "wire.jsonl", "agents", "main"
 _COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
 
@@ -44,11 +55,25 @@ def recognizes(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    reader = _KimiReader(ForeignRun(identity=source.path.stem))
+    reader = _KimiReader(ForeignRun(identity=_identity(source.path.absolute())))
     for line in reader.lines(source):
         reader.read_line(line, stated_time(line.get("time")))
     reader.close()
     yield reader.finish()
+
+
+def _identity(path: Path) -> str:
+    """Return the id of the session, with the id of the agent if the file is that of a sub-agent.
+
+    Return the name of the file if the file has a name of its own.
+    """
+    if path.name != _WIRE:
+        return path.stem
+    agent, agents = path.parent, path.parent.parent
+    if agents.name != _AGENTS:
+        return agent.name
+    session = agents.parent.name
+    return session if agent.name == _MAIN_AGENT else joined_id(session, agent.name)
 
 
 @dataclass(slots=True)
@@ -75,38 +100,51 @@ class _KimiReader(SessionReader):
         self._system: Message | None = None
         self._tools: list[Payload] = []
         self._summary_request: Members | None = None
+        self._failed: Call | None = None
+        """The call that failed last, until its error is known."""
 
     def read_line(self, line: Members, time: str) -> None:
-        kind = as_text(line.get("type"))
-        if kind == "context.append_loop_event":
-            self._read_loop_event(as_dict(line.get("event")), time)
-        elif kind == "context.append_message":
-            self.close()
-            self._add(as_dict(line.get("message")), time)
-        elif kind == "llm.request":
-            self._request(line, time)
-        elif kind == "context.apply_compaction":
-            self._compact(line, time)
-        elif kind == "config.update":
-            self._configure(line, time)
-        elif kind == "usage.record" and self._summary_request is not None:
-            self._summary_request["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
-        elif kind == "llm.tools_snapshot":
-            self._tools = as_list(line.get("tools"))
-        elif kind == "tools.set_active_tools" and not self._tools:
-            self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+        kind = as_text(line.get("type")) or ""
+        read = self._READERS.get(kind)
+        if read is not None:
+            read(self, line, time)
         if kind not in _NOT_KEPT:
             self.keep(kind or "line", line, time)
 
+    def _read_usage(self, line: Members, _: str) -> None:
+        if self._summary_request is not None:
+            self._summary_request["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
+
+    def _read_tools(self, line: Members, _: str) -> None:
+        self._tools = as_list(line.get("tools"))
+
+    def _read_names_of_tools(self, line: Members, _: str) -> None:
+        if not self._tools:
+            self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+
+    def _read_end(self, line: Members, _: str) -> None:
+        self.run.status = _STATUSES.get(as_text(line.get("reason")) or "", "unknown")
+
     def _configure(self, line: Members, time: str) -> None:
-        self.run.source |= without_none(cwd=line.get("cwd"), profile=line.get("profileName"))
+        cwd = line.get("cwd") or as_dict(line.get("environmentDisclosure")).get("cwd")
+        self.run.source |= without_none(cwd=cwd, profile=line.get("profileName"))
         self.run.model = as_text(line.get("modelAlias")) or self.run.model
         prompt = as_text(line.get("systemPrompt"))
         if prompt and self._system is None:
             self._system = Message("system", prompt)
             self.history.add(self._system, time)
 
-    def _add(self, message: Members, time: str) -> None:
+    def _read_error(self, line: Members, _: str) -> None:
+        """Set the error of the call that failed last."""
+        call, self._failed = self._failed, None
+        if call is not None:
+            kind, message = as_text(line.get("errorName")), as_text(line.get("errorMessage"))
+            error: Members = {"type": kind or "error", "message": message or ""}
+            call.error = error | without_none(status=as_int(line.get("statusCode")))
+
+    def _add(self, line: Members, time: str) -> None:
+        self.close()
+        message = as_dict(line.get("message"))
         role = as_text(message.get("role")) or "user"
         origin = as_dict(message.get("origin"))
         added = Message(role, content_of(message.get("content")), extra=without_none(origin=origin or None))
@@ -118,12 +156,16 @@ class _KimiReader(SessionReader):
 
     def _request(self, line: Members, time: str) -> None:
         self.close()
+        model = as_text(line.get("model"))
+        if model is not None and self.run.model == line.get("modelAlias"):
+            self.run.model = model
         if line.get("kind") == "loop":
             self._step = _OpenCall(time, line)
         else:
             self._summary_request = {**line, "time": time}
 
-    def _read_loop_event(self, event: Members, time: str) -> None:
+    def _read_loop_event(self, line: Members, time: str) -> None:
+        event = as_dict(line.get("event"))
         kind = as_text(event.get("type"))
         if kind == "step.begin":
             self.close()
@@ -154,10 +196,14 @@ class _KimiReader(SessionReader):
             self.history.add(result, time)
 
     def _call(self, step: _OpenCall) -> None:
-        if step.parts or step.calls or step.end:
+        has_failed = step.end.get("finishReason") == _ERROR
+        if step.parts or step.calls or (step.end and not has_failed):
             call = self._answered_call(step)
         else:
             call = self.history.failed_call(step.time, None)
+        if has_failed:
+            self._failed = call
+            call.complete, call.ended_by = False, _ERROR
         call.model = as_text(step.request.get("model")) or self.run.model
         call.provider = as_text(step.request.get("provider"))
         call.tools = self._tools
@@ -217,6 +263,20 @@ class _KimiReader(SessionReader):
                 agent=_COMPACTION,
             )
         )
+
+    _READERS: ClassVar[Mapping[str, Callable[[_KimiReader, Members, str], None]]] = {
+        "context.append_loop_event": _read_loop_event,
+        "context.append_message": _add,
+        "llm.request": _request,
+        "context.apply_compaction": _compact,
+        "config.update": _configure,
+        "profile.bind": _configure,
+        "turn.step.retrying": _read_error,
+        "turn.ended": _read_end,
+        "usage.record": _read_usage,
+        "llm.tools_snapshot": _read_tools,
+        "tools.set_active_tools": _read_names_of_tools,
+    }
 
 
 def _seconds(milliseconds: Payload) -> float | None:
