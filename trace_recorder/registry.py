@@ -135,6 +135,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "copilot-chat": "copilot_chat",
         "hermes": "hermes",
         "cursor": "cursor",
+        "antigravity": "antigravity",
         "grok": "grok",
         "grok-updates": "grok:UPDATES",
         "amp": "amp",

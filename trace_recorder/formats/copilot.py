@@ -76,8 +76,8 @@ class _CopilotReader(SessionReader):
 
     def read_event(self, line: Members, kind: str, time: str) -> None:
         data = as_dict(line.get("data"))
-        if kind == "subagent.started" and (identity := as_text(line.get("agentId"))):
-            self._agents[identity] = as_text(data.get("toolCallId")) or ""
+        if kind == "subagent.started":
+            self._note_agent(data, as_text(line.get("agentId")))
         agent = self._agents.get(as_text(line.get("agentId")) or "")
         history = self._history(as_text(data.get("parentToolCallId")) or agent, time)
         if kind == "assistant.message":
@@ -91,6 +91,12 @@ class _CopilotReader(SessionReader):
         else:
             self._read_other(data, kind, time)
             self.keep(kind, line, time)
+
+    def _note_agent(self, data: Members, identity: str | None) -> None:
+        call_id = as_text(data.get("toolCallId")) or ""
+        self._names[call_id] = as_text(data.get("agentName"))
+        if identity is not None:
+            self._agents[identity] = call_id
 
     def finish(self) -> ForeignRun:
         """Return the run, with the messages that no call of an agent saw."""
@@ -117,7 +123,7 @@ class _CopilotReader(SessionReader):
         )
         history = self._sub_agents[call_id] = AgentHistory(self.run.events, agent)
         prompt = as_text(as_dict(tool_call.get("arguments")).get("prompt"))
-        if prompt and call_id not in self._agents.values():  # newer versions have the prompt as an event
+        if prompt and not self._agents:  # newer versions, which state the ids of agents, have the prompt as an event
             history.add(Message("user", prompt), time)
         return history
 
@@ -194,8 +200,6 @@ class _CopilotReader(SessionReader):
             self._usages[as_text(usage.get("apiCallId"))] = usage
         elif kind == "assistant.reasoning":
             self._thought = as_text(data.get("content"))
-        elif kind == "subagent.started":
-            self._names[as_text(data.get("toolCallId")) or ""] = as_text(data.get("agentName"))
         elif kind == "session.error":
             status = as_number(data.get("statusCode"))
             error = {"type": as_text(data.get("errorType")) or "error", "message": as_text(data.get("message")) or ""}

@@ -176,9 +176,7 @@ class SessionRequests:
         if count:
             call.length = request.ends[count - 1]
         if unproven := self._unproven[identity]:
-            return (
-                f"{unproven} of them are lines of the session, but the hashes of the lines are not those of the request"
-            )
+            return f"{unproven} of them are lines of the session with other hashes"
         return None
 
     def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
