@@ -20,7 +20,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.token_counts import WHOLE
 
@@ -112,4 +112,19 @@ def _typed_text(content: str) -> str:
     return typed.strip() if begin and end else content
 
 
-FORMAT = Format(name="antigravity", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="antigravity",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Antigravity CLI",
+            directory=".gemini/antigravity-cli",
+            files=("brain/*/.system_generated/logs/transcript*.jsonl",),
+        ),
+        HomePlace(
+            program="Antigravity",
+            directory=".gemini/antigravity",
+            files=("brain/*/.system_generated/logs/transcript*.jsonl",),
+        ),
+    ),
+)

@@ -34,7 +34,7 @@ from trace_recorder.formats.foreign_runs.stated_values import (
     stated_time,
     success_of,
 )
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -269,4 +269,18 @@ def _execution_id(call_id: str) -> str:
     return joined_id("execution-of", call_id)
 
 
-FORMAT = Format(name="copilot", reader=FormatReader(recognizes=_EVENT.in_any_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="copilot",
+    reader=FormatReader(recognizes=_EVENT.in_any_line, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Copilot CLI",
+            directory=".copilot",
+            files=(
+                "session-state/*/events.jsonl",
+                "session-state/*.jsonl",
+            ),
+            variable="COPILOT_HOME",
+        ),
+    ),
+)

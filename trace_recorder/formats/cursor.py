@@ -19,7 +19,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
@@ -95,4 +95,8 @@ def _read_other(reader: SessionReader, line: Members) -> None:
     reader.keep(kind or "line", line)
 
 
-FORMAT = Format(name="cursor", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="cursor",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="Cursor", directory=".cursor", files=("projects/*/agent-transcripts/**/*.jsonl",)),),
+)

@@ -17,7 +17,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -73,4 +73,8 @@ def _read_message(reader: SessionReader, message: Members, time: str) -> None:
         reader.note_task(content)
 
 
-FORMAT = Format(name="droid", reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="droid",
+    reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE),
+    home=(HomePlace(program="Factory Droid", directory=".factory", files=("sessions/**/*.jsonl",)),),
+)

@@ -23,7 +23,7 @@ from trace_recorder.formats.foreign_runs.stated_values import (
     stated_object,
     stated_time,
 )
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -239,4 +239,17 @@ class _GooseReader(SessionReader):
                 self.keep("usage of a compaction", row)
 
 
-FORMAT = Format(name="goose", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="goose",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="goose",
+            directory=".local/share/goose",
+            files=(
+                "sessions/sessions.db",
+                "sessions/*.jsonl",
+            ),
+        ),
+    ),
+)

@@ -22,7 +22,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import bare_call, stated_call, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -101,7 +101,11 @@ def _add_answer(reader: SessionReader, members: Members, lines_before: list[Memb
         call.complete, call.ended_by = False, "no answer follows the reasoning"
 
 
-FORMAT = Format(name="grok", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="grok",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="Grok CLI", directory=".grok", files=("sessions/**/chat_history.jsonl",)),),
+)
 
 
 _ENDED = {"completed": False, "failed": True}

@@ -24,7 +24,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, usage_at
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 from trace_recorder.values.trajectory import Status
@@ -313,4 +313,15 @@ _COUNTS = {
 }
 
 
-FORMAT = Format(name="kimi", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))
+FORMAT = Format(
+    name="kimi",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART),
+    home=(
+        HomePlace(
+            program="Kimi Code",
+            directory=".kimi-code",
+            files=("sessions/*/*/agents/*/wire.jsonl",),
+            variable="KIMI_CODE_HOME",
+        ),
+    ),
+)

@@ -33,7 +33,7 @@ from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
 from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
@@ -190,4 +190,17 @@ def _continues(line: Members, answer: Members) -> bool:
     return is_next and _AGENT in line and "usageMetadata" not in line
 
 
-FORMAT = Format(name="qwen", reader=FormatReader(recognizes=_MESSAGE.in_any_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="qwen",
+    reader=FormatReader(recognizes=_MESSAGE.in_any_line, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Qwen Code",
+            directory=".qwen",
+            files=(
+                "projects/*/chats/*.jsonl",
+                "tmp/*/chats/*.jsonl",
+            ),
+        ),
+    ),
+)

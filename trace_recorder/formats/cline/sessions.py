@@ -23,7 +23,7 @@ from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
 from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
 from trace_recorder.formats.plain_conversations import read_block_messages
-from trace_recorder.values.messages import without_none
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
 _SUFFIX = ".messages.json"
@@ -85,11 +85,7 @@ def _histories_of_agents(source: Source, parent: SessionReader, started: Started
         if path == source.path.absolute():
             continue
         file = source.neighbour(path)
-        try:
-            document = as_dict(file.document)
-        except (OSError, TrajectoryFormatError) as error:
-            parent.add_gap(f"to read {path.name}", str(error))
-            continue
+        document = as_dict(_document(file, parent))
         origin = as_dict(document.get("origin"))
         if origin.get("parentThreadId") != parent.run.identity or source.part(path, path.parent) is None:
             continue
@@ -103,6 +99,18 @@ def _histories_of_agents(source: Source, parent: SessionReader, started: Started
         reader = SessionReader(ForeignRun(identity=identity), AgentHistory([], agent))
         _read_conversation(reader, document)
         yield reader.history
+
+
+def _document(file: Source, parent: SessionReader) -> Payload:
+    """Return the document in the file of a sub-agent. If it cannot be read, add a gap and return None."""
+    why: str | None
+    try:
+        document, why = file.document, file.why_no_document
+    except (OSError, TrajectoryFormatError) as error:
+        document, why = None, str(error)
+    if why is not None:
+        parent.add_gap(f"to read {file.path.name}", why)
+    return document
 
 
 def _spawning_calls(reader: SessionReader) -> defaultdict[str, deque[str]]:
