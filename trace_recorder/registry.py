@@ -151,6 +151,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "langfuse": "langfuse.format",
         "langsmith": "langsmith.format",
         "llm": "llm.format",
+        "gptme": "gptme",
         "chatgpt": "chatgpt",
         "continue": "continue_session",
         "mini-swe-agent": "mini_swe_agent",

@@ -1,4 +1,4 @@
-"""The record of opencode's sessions."""
+"""The record of opencode's sessions. Kilo, which began as a copy of opencode, has the same tables."""
 
 from __future__ import annotations
 
@@ -18,5 +18,6 @@ FORMAT = Format(
                 "storage/session/*/*.json",
             ),
         ),
+        HomePlace(program="Kilo", directory=".local/share/kilo", files=("kilo*.db",)),
     ),
 )
