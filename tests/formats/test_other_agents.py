@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats.files import check_run, facts_in, loaded, produced_lines, runs_of
+from tests.formats.files import PRODUCED, check_run, facts_in, loaded, produced_lines, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.source import Source
@@ -288,3 +288,55 @@ def test_tool_calls_of_gptme_are_lines_of_the_text(tmp_path: Path) -> None:
     assert [(call.call_id, call.arguments) for call in first.response.tool_calls] == [("c1", {"command": "ls"})]
     assert first.response.content == "Two.\n\n" + rest
     assert (first.time_to_first_token_seconds, first.duration_seconds) == (0.1, pytest.approx(0.15))
+
+
+def test_the_files_beside_a_session_of_grok_build_have_its_facts_and_its_tools(tmp_path: Path) -> None:
+    """The session has no fingerprints of models. Its provider is unknown."""
+    path = _written(tmp_path, produced_lines("grok/build.jsonl"))
+    usage, tools = {"inputTokens": 9, "outputTokens": 3}, [{"type": "function", "function": {"name": "bash"}}]
+    (tmp_path / "usage.json").write_text(json.dumps({"session": usage}))
+    (tmp_path / "summary.json").write_text(json.dumps({"created_at": "2026-11-30T10:00:00Z", "info": {"cwd": "/w"}}))
+    (tmp_path / "tool_definitions.json").write_text(json.dumps(tools))
+    run = load(path)
+    first, second = run.llm_interactions
+    assert (run.task, run.provider, run.annotations["session_usage"]) == ("Fix it.", None, usage)
+    assert [tool.raw for tool in first.tools] == [tool.raw for tool in second.tools] == tools
+    assert run.start_time == "2026-11-30T10:00:00.000000+00:00"
+
+
+def test_hermes_writes_lines_documents_and_a_database(tmp_path: Path) -> None:
+    [session] = _HERMES
+    path = tmp_path / "export.json"
+    counts = [len(run.llm_interactions) for run in loaded(_written(tmp_path, _HERMES))]
+    for document in (session, [session, session]):
+        path.write_text(json.dumps(document, indent=1))
+        assert format_of(Source(path)) == "hermes"
+        assert {len(run.llm_interactions) for run in loaded(path)} == {*counts}
+    (run,) = loaded(PRODUCED / "hermes" / "state.db")
+    first, second = run.llm_interactions
+    assert [call.arguments for call in first.response.tool_calls] == [{"command": "ls"}]
+    assert [message.content for message in second.input_messages] == [
+        *("You are Hermes.", "Fix it.", "I look.", "no such file"),
+    ]
+
+
+def test_a_journal_of_vibe_is_read_with_its_other_segments(tmp_path: Path) -> None:
+    """Requests state what is new since the revision before. Without this revision, the messages are unknown."""
+    lines = produced_lines("vibe/0000000000000001.jsonl")
+    journal = tmp_path / "session-1" / "journal"
+    journal.mkdir(parents=True)
+    meta = {"config": {"model_name": "m"}, "parent_session_id": "p", "end_time": "2026-11-30T22:00:00Z"}
+    (tmp_path / "session-1" / "meta.json").write_text(json.dumps(meta))
+    first, last = journal / "0000000000000001.jsonl", journal / "0000000000000008.jsonl"
+    first.write_text("".join(json.dumps(line) + "\n" for line in lines[:7]))
+    last.write_text("".join(json.dumps(line) + "\n" for line in lines[7:]))
+    for path in (first, last):
+        (run,) = loaded(path)
+        assert (run.trajectory_id, run.model, len(run.gaps)) == ("session-1", "m", 0)
+        assert _seen(run, 1) == ["You are Vibe.", "Fix it.", "I look.", "a.py"]
+        assert [tool.name for tool in run.llm_interactions[1].tools] == ["bash"]
+    first.unlink()
+    (run,) = loaded(last)
+    [call] = run.llm_interactions
+    assert (call.response.content, [*call.input_messages]) == ("Fixed.", [])
+    assert [gap.what for gap in run.gaps] == ["the messages of later calls"]

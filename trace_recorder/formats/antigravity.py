@@ -19,7 +19,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time
+from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time, text_in_tag
 from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.token_counts import WHOLE
@@ -28,8 +28,8 @@ _FULL, _SHORT = "transcript_full.jsonl", "transcript.jsonl"
 _BRAIN = "brain"
 """The directory with the directories of all conversations."""
 _PROMPT, _ANSWER = "USER_INPUT", "PLANNER_RESPONSE"
-_BEGIN, _END = "<USER_REQUEST>", "</USER_REQUEST>"
-"""The tags around the words that the user typed."""
+_TYPED = "USER_REQUEST"
+"""The tag around the words that the user typed."""
 _STEP = Signs(members=("step_index", "source", "status", "created_at"))
 
 
@@ -69,7 +69,7 @@ class _AntigravityReader(SessionReader):
         """Read a step of this kind, which began at this time."""
         if kind == _PROMPT:
             content = as_text(step.get("content"))
-            self.note_task(_typed_text(content or ""))
+            self.note_task(text_in_tag(content or "", _TYPED) or content)
             self.history.add(Message("user", content), time)
         elif kind == _ANSWER:
             self._read_answer(step, time)
@@ -103,13 +103,6 @@ def _tool_call(call: Members) -> ToolCall:
             values = arguments
             break
     return stated_call(None, call.get("name"), values)
-
-
-def _typed_text(content: str) -> str:
-    """Return the words that the user typed, without the tags around them."""
-    _, begin, rest = content.partition(_BEGIN)
-    typed, end, _ = rest.partition(_END)
-    return typed.strip() if begin and end else content
 
 
 FORMAT = Format(

@@ -10,7 +10,6 @@ transcript of a sub-agent does not name the tool call that started the sub-agent
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
@@ -19,8 +18,8 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.stated_values import text_in_tag
 from trace_recorder.formats.format import Format, FormatReader, HomePlace
-from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -30,8 +29,8 @@ _HEAD = Signs(values={"type": {_META, _TOOLS}})
 _MESSAGE = Signs(values={"role": {"user", "assistant"}}, lists=("message/content",))
 _NOT_OF_CURSOR = ("type", "uuid", "id", "timestamp")
 """Members that messages of other programs have."""
-_QUERY = lazy_pattern(r"\s*<user_query>\s*(.*?)\s*</user_query>\s*", re.DOTALL)
-"""The tags around the words that the user typed."""
+_TYPED = "user_query"
+"""The tag around the words that the user typed."""
 _STATUSES: dict[str, Status] = {"success": "completed", "error": "failed", "aborted": "interrupted"}
 
 
@@ -56,20 +55,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
             call = add_answer(reader.history, {"content": _blocks(content)}, "")
             call.model, call.tools = reader.run.model, tools
         elif line.get("role") == "user":
-            reader.note_task(_typed_text(content))
+            reader.note_task(text_in_tag(first_text(content), _TYPED))
             reader.add_prompt(content, "")
         else:
             if line.get("type") == _TOOLS:
                 tools = as_list(line.get("tools"))
             _read_other(reader, line)
     yield reader.finish()
-
-
-def _typed_text(content: Payload) -> str:
-    """Return the words that the user typed, without the tags around them."""
-    text = first_text(content)
-    match = _QUERY.search(text)
-    return match[1] if match else text
 
 
 def _blocks(content: Payload) -> Payload:
