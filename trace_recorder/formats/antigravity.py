@@ -72,18 +72,15 @@ class _AntigravityReader(SessionReader):
             self.note_task(text_in_tag(content or "", _TYPED) or content)
             self.history.add(Message("user", content), time)
         elif kind == _ANSWER:
-            self._read_answer(step, time)
+            calls = tuple(map(_tool_call, map(as_dict, as_list(step.get("tool_calls")))))
+            self._open_calls = len(calls)
+            content, thought = as_text(step.get("content")), as_text(step.get("thinking"))
+            self.history.call(time, LLMResponse(content, reasoning=thought, tool_calls=calls))
         elif self._open_calls and step.get("source") == "MODEL":
             self._open_calls -= 1
             self._read_result(step, time)
         else:
             self.keep(kind, step, time)
-
-    def _read_answer(self, step: Members, time: str) -> None:
-        calls = tuple(map(_tool_call, map(as_dict, as_list(step.get("tool_calls")))))
-        self._open_calls = len(calls)
-        content, thought = as_text(step.get("content")), as_text(step.get("thinking"))
-        self.history.call(time, LLMResponse(content, reasoning=thought, tool_calls=calls))
 
     def _read_result(self, step: Members, time: str) -> None:
         extra: Members = {"type": step.get("type")}

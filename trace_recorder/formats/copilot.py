@@ -77,7 +77,10 @@ class _CopilotReader(SessionReader):
     def read_event(self, line: Members, kind: str, time: str) -> None:
         data = as_dict(line.get("data"))
         if kind == "subagent.started":
-            self._note_agent(data, as_text(line.get("agentId")))
+            call_id = as_text(data.get("toolCallId")) or ""
+            self._names[call_id] = as_text(data.get("agentName"))
+            if (identity := as_text(line.get("agentId"))) is not None:
+                self._agents[identity] = call_id
         agent = self._agents.get(as_text(line.get("agentId")) or "")
         history = self._history(as_text(data.get("parentToolCallId")) or agent, time)
         if kind == "assistant.message":
@@ -91,12 +94,6 @@ class _CopilotReader(SessionReader):
         else:
             self._read_other(data, kind, time)
             self.keep(kind, line, time)
-
-    def _note_agent(self, data: Members, identity: str | None) -> None:
-        call_id = as_text(data.get("toolCallId")) or ""
-        self._names[call_id] = as_text(data.get("agentName"))
-        if identity is not None:
-            self._agents[identity] = call_id
 
     def finish(self) -> ForeignRun:
         """Return the run, with the messages that no call of an agent saw."""

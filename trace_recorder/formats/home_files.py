@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_recorder.formats.format import HomePlace
 from trace_recorder.guard import ignore_failures
 from trace_recorder.registry import IMPORT_FORMATS
 
@@ -30,22 +29,13 @@ def files_at_home(home: Path, variables: Mapping[str, str]) -> Iterator[HomeFile
     """
     for name in IMPORT_FORMATS:
         for place in IMPORT_FORMATS.record(name).home:
-            directory = _directory(place, home, variables)
+            directory = home / place.directory
+            if named := variables.get(place.variable or ""):
+                directory = Path(named).expanduser()
             sizes: dict[Path, int] = {}
             for pattern in place.files:
                 with ignore_failures:
                     sizes |= {path: path.stat().st_size for path in directory.glob(pattern) if path.is_file()}
             if sizes:
-                yield HomeFiles(name, place.program, directory, sorted(sizes, key=_by_depth), sum(sizes.values()))
-
-
-def _directory(place: HomePlace, home: Path, variables: Mapping[str, str]) -> Path:
-    named = variables.get(place.variable or "")
-    if named:
-        return Path(named).expanduser()
-    return home / place.directory
-
-
-def _by_depth(path: Path) -> tuple[int, Path]:
-    """Return a key that sorts the file of an agent before the files of its sub-agents in subdirectories."""
-    return len(path.parts), path
+                files = sorted(sizes, key=lambda path: (len(path.parts), path))  # an agent before its sub-agents
+                yield HomeFiles(name, place.program, directory, files, sum(sizes.values()))

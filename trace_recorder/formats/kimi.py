@@ -116,11 +116,12 @@ class _KimiReader(SessionReader):
             self._summary_request["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
 
     def _read_tools(self, line: Members, _: str) -> None:
-        self._tools = as_list(line.get("tools"))
-
-    def _read_names_of_tools(self, line: Members, _: str) -> None:
-        if not self._tools:
-            self._tools = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+        """Set the tools of later calls. The names of the tools count only until their descriptions come."""
+        names = [name for name in as_list(line.get("names")) if isinstance(name, str)]
+        if "tools" in line:
+            self._tools = as_list(line.get("tools"))
+        elif not self._tools:
+            self._tools = names
 
     def _read_end(self, line: Members, _: str) -> None:
         self.run.status = _STATUSES.get(as_text(line.get("reason")) or "", "unknown")
@@ -275,7 +276,7 @@ class _KimiReader(SessionReader):
         "turn.ended": _read_end,
         "usage.record": _read_usage,
         "llm.tools_snapshot": _read_tools,
-        "tools.set_active_tools": _read_names_of_tools,
+        "tools.set_active_tools": _read_tools,
     }
 
 

@@ -122,7 +122,10 @@ class _QwenReader(SessionReader):
     def _read_new_line(self, line: Members, time: str) -> None:
         kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
         parts = as_list(as_dict(line.get("message")).get("parts"))
-        self._identify(line)
+        session, agent = as_text(line.get("sessionId")), as_text(line.get(_AGENT))
+        if session is not None:
+            self.run.session = session
+            self.run.identity = session if agent is None else joined_id(session, "agent", agent)
         self.run.source |= stated_members(line, _SOURCE_MEMBERS)
         if kind in _SPEAKERS and parent in self._positions:
             self.history.return_to(self._positions[parent])
@@ -142,13 +145,6 @@ class _QwenReader(SessionReader):
             if kind not in _SPEAKERS and line.get("subtype") != _COMPRESSION:
                 position = self._positions.get(parent or "", position)
             self._positions[uuid] = position
-
-    def _identify(self, line: Members) -> None:
-        session, agent = as_text(line.get("sessionId")), as_text(line.get(_AGENT))
-        if session is not None:
-            self.run.identity = self.run.session = session
-            if agent is not None:
-                self.run.identity = joined_id(session, "agent", agent)
 
     def _read_other(self, line: Members, time: str) -> None:
         subtype = as_text(line.get("subtype"))

@@ -8,7 +8,7 @@ session. A session that another session started has a directory of its own.
 
     logs/session/unified/<session>/journal/<first sequence>.jsonl, meta.json
 
-Source: mistral-vibe, November 2026.
+Source: mistral-vibe 3.0.2.
 """
 
 from __future__ import annotations
@@ -203,7 +203,9 @@ def _message(value: Members) -> Message:
         if part.get("type") == "reasoning":
             thoughts.append(first_text(part.get("content")))
         elif part.get("type") == "tool_call":
-            calls.append(stated_call(part.get("id"), part.get("name"), _arguments(part)))
+            stated = as_dict(part.get("arguments"))
+            arguments = stated.get("value", arguments_of(part.get("arguments_json", stated.get("raw"))))
+            calls.append(stated_call(part.get("id"), part.get("name"), arguments))
         else:
             texts.append(part)
     content: Payload = texts or None
@@ -219,13 +221,6 @@ def _message(value: Members) -> Message:
         tool_calls=tuple(calls),
         extra=extra,
     )
-
-
-def _arguments(part: Members) -> Payload:
-    stated = as_dict(part.get("arguments"))
-    if "value" in stated:
-        return stated["value"]
-    return arguments_of(part.get("arguments_json", stated.get("raw")))
 
 
 _COUNTS = {
