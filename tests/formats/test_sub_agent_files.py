@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.formats.files import PRODUCED, check_run, runs_of
+from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.values.trajectory import Trajectory
 
@@ -163,3 +164,30 @@ def test_events_with_the_id_of_a_sub_agent_of_copilot_belong_to_it(tmp_path: Pat
     assert seen == [(None, 10, 0.25), ("helper", 20, 0.25), (None, 30, 0.25)]
     prompts = [[message.content for message in call.input_messages] for call in read.llm_interactions]
     assert prompts == [["Fix it."], ["Now. Look."], ["Fix it.", "I ask.", "Nothing."]]
+
+
+_KEY = "sk-proj-" + "Zk3vQ9rT7wX1" * 4
+
+
+def test_keys_in_the_files_beside_a_session_are_masked(tmp_path: Path) -> None:
+    """The files of sub-agents, and those with facts of the session, are masked like the session itself."""
+    cline = Path(shutil.copytree(PRODUCED / "cline-sessions", tmp_path / "cline"))
+    agent = cline / "agent_1.messages.json"
+    agent.write_text(agent.read_text().replace("Nothing.", _KEY))
+    (cline / f"{_CLINE}.json").write_text(json.dumps({"prompt": f"Use {_KEY}.", "cwd": _KEY, "status": _KEY}))
+    qwen = _written(tmp_path / "chats" / f"{_SESSION}.jsonl", _MAIN)
+    meta = {"toolUseId": "c1", "agentType": _KEY, "description": _KEY}
+    _agent_file(tmp_path / "subagents" / _SESSION, "x", [*_of_agent("x", 3), {"type": _KEY}], **meta)
+    droid = Path(shutil.copy(PRODUCED / "droid" / "session.jsonl", tmp_path))
+    droid.with_suffix(".settings.json").write_text(json.dumps({"model": _KEY, "tokenUsage": {"inputTokens": _KEY}}))
+    grok = Path(shutil.copytree(PRODUCED / "grok", tmp_path / "grok")) / "build.jsonl"
+    (grok.parent / "summary.json").write_text(json.dumps({"info": {"cwd": _KEY}, "generated_title": _KEY}))
+    (grok.parent / "tool_definitions.json").write_text(json.dumps([{"name": _KEY}]))
+    vibe = tmp_path / "vibe" / "journal"
+    shutil.copytree(PRODUCED / "vibe", vibe)
+    (vibe.parent / "meta.json").write_text(json.dumps({"config": {"model_name": _KEY}, "git_branch": _KEY}))
+    for path in (cline / f"{_CLINE}.messages.json", qwen, droid, grok, *vibe.glob("*.jsonl")):
+        (run,) = runs_of(path)
+        journal = b"".join(journal_lines(run))
+        assert b"[REDACTED" in journal, path
+        assert _KEY.encode() not in journal, path
