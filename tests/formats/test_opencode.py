@@ -16,6 +16,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.imported_runs import Imported, read_file, write_run
 from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
@@ -337,3 +338,21 @@ def test_a_database_may_have_indexes_over_members_of_its_json(tmp_path: Path) ->
         connection.execute("create index roles on message (id, json_extract(data, '$.role'))")
         connection.execute("create index texts on part (session_id) where json_extract(data, '$.type') = 'text'")
     assert [len(run.llm_interactions) for run in load_all(path)] == before
+
+
+def test_rows_in_the_log_of_a_database_are_imported_again(tmp_path: Path) -> None:
+    """A program that runs writes its newest rows into the log, and the database itself stays the same."""
+    path, out = tmp_path / "opencode.db", tmp_path / "out"
+    path.write_bytes((PRODUCED / "opencode" / "opencode.db").read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        assert [written.done for written in _imported(path, out)] == ["written"] * len([*load_all(path)])
+        with connection:
+            connection.execute("update session set title = 'Another title'")
+        assert {written.done for written in _imported(path, out)} == {"replaced"}
+        assert {written.done for written in _imported(path, out)} == {"unchanged"}
+
+
+def _imported(path: Path, directory: Path) -> list[Imported]:
+    directory.mkdir(exist_ok=True)
+    return [write_run(run, directory) for run in read_file(Source(path))]

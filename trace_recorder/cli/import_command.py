@@ -23,6 +23,7 @@ from trace_recorder.cli.read_files import UnreadableError, failure_message
 from trace_recorder.cli.text_layout import pluralize, size_text
 from trace_recorder.cli.text_tables import table_lines
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.sqlite_file import log_of
 from trace_recorder.formats.home_files import HomeFiles, files_at_home
 from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 from trace_recorder.formats.recognition import format_of
@@ -203,16 +204,17 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only if its size or its modification time has changed. `counts` says how many runs and files
-    had each outcome, such as "written". An unchanged run is counted once, even if its file is read several times. A
-    message about a service that equals the last message about it is not printed again.
+    A file is read again only if its size or its modification time has changed, or those of the log beside a database.
+    `counts` says how many runs and files had each outcome, such as "written". An unchanged run is counted once, even if
+    its file is read several times. A message about a service that equals the last message about it is not printed
+    again.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
         self.counts: Counter[str] = Counter()
         self._directory = directory
         self._progress = progress
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._seen: dict[Path, tuple[tuple[int, int], ...]] = {}
         self._read_too: set[Path] = set()
         self._versions: dict[str, dict[str, str]] = {}
         self._unchanged: set[Path] = set()
@@ -236,10 +238,10 @@ class Importing:
         if path in self._read_too:
             return False
         try:
-            status = path.stat()
+            files = [path, *filter(Path.is_file, [log_of(path)])]
+            state = tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, files))
         except (OSError, ValueError):  # the error is reported when the file is read
             return True
-        state = status.st_size, status.st_mtime_ns
         if self._seen.get(path) == state:
             return False
         self._seen[path] = state

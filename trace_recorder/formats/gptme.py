@@ -39,11 +39,11 @@ _DECODER = json.JSONDecoder()
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first lines are messages of gptme."""
+    """Return whether the first line is a message, and one of the first lines has a member of gptme."""
     lines = [as_dict(line.value) for line in source.first_lines]
-    if not all(_LINE.match(line) and not line.keys() & _NOT_OF_GPTME for line in lines):
+    if not lines or not _LINE.match(lines[0]) or lines[0].keys() & _NOT_OF_GPTME:
         return False
-    return any(line.keys() & _OF_GPTME for line in lines)
+    return any(_LINE.match(line) and line.keys() & _OF_GPTME for line in lines)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -53,7 +53,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     reader = SessionReader(ForeignRun(identity=identity))
     for line in reader.lines(source):
         time = stated_time(line.get("timestamp"))
-        if line.get("role") == "assistant":
+        if not _LINE.match(line):
+            reader.keep(as_text(line.get("type")) or "line", line, time)
+        elif line.get("role") == "assistant":
             _read_answer(reader, line, time)
         else:
             _read_message(reader, line, time)
@@ -61,7 +63,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _read_message(reader: SessionReader, line: Members, time: str) -> None:
-    role, call_id = as_text(line.get("role")) or "user", as_text(line.get("call_id"))
+    role, call_id = as_text(line.get("role")) or "", as_text(line.get("call_id"))
     metadata = as_dict(line.get("metadata"))
     extra = {name: value for name, value in line.items() if name not in _READ}
     if call_id is not None:

@@ -32,7 +32,7 @@ _USAGE = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "
 def recognizes(source: Source) -> bool:
     """Return whether the file is Hermes' database, or has exported sessions."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             columns = ("id", "source", "system_prompt", "api_call_count")
             return database.has("sessions", *columns) and database.has("messages", "session_id", "active", "timestamp")
     return _SESSION.in_any_line(source) or any(map(_SESSION.match, _sessions_of(source.document)))
@@ -62,7 +62,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _read_database(source: Source) -> Iterator[ForeignRun]:
-    with open_database(source.path) as database:
+    with open_database(source) as database:
         for session in [*database.rows("sessions", "order by started_at, id")]:
             rows = database.rows("messages", "where session_id = ? order by id", session.get("id"))
             messages = [{**row, "tool_calls": json_value(as_text(row.get("tool_calls")) or "")} for row in rows]

@@ -69,19 +69,27 @@ class Database:
         return set(columns) <= {*self.columns.get(table, ())}
 
 
+def log_of(path: Path) -> Path:
+    """Return the path of the log that SQLite writes beside a database."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def is_database(source: Source) -> bool:
     """Return whether a file is a database of SQLite."""
     return source.head.startswith(MAGIC)
 
 
 @contextmanager
-def open_database(path: Path) -> Iterator[Database]:
+def open_database(source: Source) -> Iterator[Database]:
     """Open a file without changing the file, or the files beside it.
 
-    Raises TrajectoryFormatError if the file is damaged.
+    Its log has the newest rows, and is added to `read_too`. Raises TrajectoryFormatError if the file is damaged.
     """
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    if not path.with_name(f"{path.name}-wal").is_file():  # SQLite would ignore the log of an immutable file
+    path = source.path
+    address, log = f"{path.absolute().as_uri()}?mode=ro", log_of(path)
+    if log.is_file():
+        source.read_too.add(log)
+    else:  # SQLite would ignore the log of an immutable file
         address += "&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:

@@ -345,7 +345,7 @@ _SESSION = Signs(members=("id", "directory", "version", "time/created"))
 def recognizes(source: Source) -> bool:
     """Return whether the file is opencode's database, a session, or an exported session with its messages."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             return is_opencode_database(database)
     document = as_dict(source.document)
     return _is_session(document) or (_is_session(document.get("info")) and "messages" in document)
@@ -358,7 +358,7 @@ def _is_session(value: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session of the user."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             for session in sessions_in_tables(database):
                 yield _run(session, source)
     elif "messages" in as_dict(source.document):
