@@ -55,25 +55,27 @@ def recognizes(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    reader = _KimiReader(ForeignRun(identity=_identity(source.path.absolute())))
+    reader = _KimiReader(_run_of(source.path.absolute()))
     for line in reader.lines(source):
         reader.read_line(line, stated_time(line.get("time")))
     reader.close()
     yield reader.finish()
 
 
-def _identity(path: Path) -> str:
-    """Return the id of the session, with the id of the agent if the file is that of a sub-agent.
+def _run_of(path: Path) -> ForeignRun:
+    """Return a run that is named after its session, and after its agent if the file is that of a sub-agent.
 
-    Return the name of the file if the file has a name of its own.
+    A file with a name of its own, or outside of a session's directory, gives the run its name or that of its directory.
     """
     if path.name != _WIRE:
-        return path.stem
-    agent, agents = path.parent, path.parent.parent
+        return ForeignRun(identity=path.stem)
+    agent, agents = path.parent.name, path.parent.parent
     if agents.name != _AGENTS:
-        return agent.name
+        return ForeignRun(identity=agent)
     session = agents.parent.name
-    return session if agent.name == _MAIN_AGENT else joined_id(session, agent.name)
+    if agent == _MAIN_AGENT:
+        return ForeignRun(identity=session, session=session)
+    return ForeignRun(identity=joined_id(session, agent), session=session, parent=session)
 
 
 @dataclass(slots=True)
