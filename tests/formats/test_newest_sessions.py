@@ -108,14 +108,11 @@ def test_the_only_gap_is_the_message_whose_text_was_shortened(tmp_path: Path) ->
 
 def test_a_session_of_kimi_is_named_after_its_directory(tmp_path: Path) -> None:
     [path] = real_files(f"{_DIRECTORY}/kimi-2.1.0/wire.jsonl")
-    names: list[tuple[str, str | None]] = []
-    for agent in ("main", "agent-0"):
-        copy = tmp_path / "session_1" / "agents" / agent / "wire.jsonl"
-        copy.parent.mkdir(parents=True)
-        shutil.copy(path, copy)
-        names += [(run.identity, run.parent) for run in runs_of(copy)]
+    copy = tmp_path / "session_1" / "agents" / "main" / "wire.jsonl"
+    copy.parent.mkdir(parents=True)
+    shutil.copy(path, copy)
     failed = _run("kimi-2.1.0/wire.jsonl", tmp_path).llm_interactions[1]
-    assert names == [("session_1", None), ("session_1-agent-0", "session_1")]
+    assert [run.identity for run in runs_of(copy)] == ["session_1"]
     assert failed.error is not None
     assert (failed.error.type, failed.error.status) == ("APIProviderRateLimitError", 429)
 

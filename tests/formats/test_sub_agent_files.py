@@ -1,4 +1,4 @@
-"""Sub-agents of Qwen Code, Cline and Copilot: their files, and the calls that started them."""
+"""Sub-agents of Qwen Code, Kimi Code, Cline and Copilot: their files, and the calls that started them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from tests.cli.invoking import invoke
 from tests.formats.files import PRODUCED, check_run, runs_of
 from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.formats.foreign_runs.run import ForeignRun
@@ -164,6 +165,61 @@ def test_events_with_the_id_of_a_sub_agent_of_copilot_belong_to_it(tmp_path: Pat
     assert seen == [(None, 10, 0.25), ("helper", 20, 0.25), (None, 30, 0.25)]
     prompts = [[message.content for message in call.input_messages] for call in read.llm_interactions]
     assert prompts == [["Fix it."], ["Now. Look."], ["Fix it.", "I ask.", "Nothing."]]
+
+
+def _kimi(directory: Path, agent: str, second: int, *events: _Line) -> Path:
+    """Write the file of an agent of Kimi Code: its prompt, an answer with a tool call, events, a result, an answer."""
+
+    def line(offset: int, name: str, **members: Any) -> _Line:
+        return {"type": name, **members, "time": 1795881884000 + 1000 * (second + offset)}
+
+    def step(offset: int, kind: str, **members: Any) -> _Line:
+        return line(offset, "context.append_loop_event", event={"type": kind, **members})
+
+    prompt = {"role": "user", "content": [{"type": "text", "text": f"Task of {agent}."}], "origin": {"kind": "user"}}
+    lines = [
+        {"type": "metadata", "protocol_version": "1.5"},
+        line(0, "context.append_message", message=prompt),
+        line(0, "llm.request", kind="loop", model="m"),
+        step(0, "tool.call", toolCallId=f"call-of-{agent}", name="Agent", args={}),
+        *({**event, **line(0, event["type"])} for event in events),
+        step(9, "tool.result", toolCallId=f"call-of-{agent}", result={"output": "Done."}),
+        step(9, "step.end", usage={"output": 3}),
+        line(9, "llm.request", kind="loop", model="m"),
+        step(9, "content.part", part={"type": "text", "text": f"Answer of {agent}."}),
+        step(9, "step.end", usage={"output": 4}),
+    ]
+    return _written(directory / "agents" / agent / "wire.jsonl", lines)
+
+
+def test_sub_agents_of_kimi_are_joined_at_any_depth(tmp_path: Path) -> None:
+    """A sub-agent that no event names belongs to the session, too. No sub-agent is imported a second time."""
+
+    def spawned(agent: str, parent: str, name: str) -> _Line:
+        about = {"subagentName": name, "parentAgentId": parent, "parentToolCallId": f"call-of-{parent}"}
+        return {"type": "subagent.spawned", "subagentId": agent, **about}
+
+    session = tmp_path / "sessions" / "session_1"
+    main = _kimi(session, "main", 0, spawned("agent-1", "main", "coder"))
+    _kimi(session, "agent-0", 2, {"type": "subagent.started"})
+    _kimi(session, "agent-1", 1, spawned("agent-0", "agent-1", "explore"))
+    _kimi(session, "agent-2", 3, {"type": "subagent.started"})
+    run, read = _read(main, tmp_path / "journals")
+    agents = {
+        (call.agent, call.agent_id, call.parent_agent_id, call.parent_execution_id) for call in read.llm_interactions
+    }
+    assert agents == {
+        (None, None, None, None),
+        ("coder", "agent-1", None, "execution-of-call-of-main"),
+        ("explore", "agent-0", "agent-1", "execution-of-call-of-agent-1"),
+        (None, "agent-2", None, None),
+    }
+    assert (run.identity, len(read.llm_interactions), read.task) == ("session_1", 8, "Task of main.")
+    done = invoke("import", tmp_path / "sessions", "-o", tmp_path / "out")
+    assert "1 run written, 3 files in other formats skipped" in done.output, done.output
+    main.unlink()
+    (alone,) = runs_of(session / "agents" / "agent-0" / "wire.jsonl")
+    assert (alone.identity, alone.parent) == ("session_1-agent-0", "session_1")
 
 
 _KEY = "sk-proj-" + "Zk3vQ9rT7wX1" * 4

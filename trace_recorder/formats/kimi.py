@@ -5,25 +5,32 @@ durations of the call. If a call failed, its `finishReason` is "error", and `tur
 `inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of the user and the
 summary.
 
-A session is a directory, `sessions/<directory>/<session>/agents/<agent>/wire.jsonl`. The lines do not name the session,
-so a run is named after the directory.
+A session is a directory. The lines do not name the session, so a run is named after its directory. A `subagent.spawned`
+names the tool call that started a sub-agent. The file of a sub-agent is a part of the run of the main agent's file, and
+is a run of its own only if the main agent's file is not there:
+
+    sessions/<directory>/<session>/agents/main/wire.jsonl, agents/<agent>/wire.jsonl
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, in_time_order
 from trace_recorder.formats.foreign_runs.run import Call, ForeignAgent, ForeignRun, Members, joined_id
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, usage_at
+from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
 from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import CACHE_APART
@@ -49,17 +56,51 @@ _HEAD, _EVENT = Signs(members=("protocol_version",)), Signs(values={"type": _KIN
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first lines are events of Kimi Code."""
+    """Return whether the first lines are events of Kimi Code, and the file is not a part of another run."""
+    agent = source.path.absolute().parent
+    if _is_of_an_agent(source.path) and agent.name != _MAIN_AGENT and (agent.parent / _MAIN_AGENT / _WIRE).is_file():
+        return False
     return _HEAD.in_any_line(source) and _EVENT.in_any_line(source)
 
 
+def _is_of_an_agent(path: Path) -> bool:
+    return path.name == _WIRE and path.absolute().parent.parent.name == _AGENTS
+
+
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the session of a file."""
+    """Yield the session of a file, with its sub-agents' files."""
     reader = _KimiReader(_run_of(source.path.absolute()))
-    for line in reader.lines(source):
-        reader.read_line(line, stated_time(line.get("time")))
-    reader.close()
-    yield reader.finish()
+    reader.read_file(source)
+    if _is_of_an_agent(source.path):
+        _add_sub_agents(reader, source)
+    yield reader.run
+
+
+def _add_sub_agents(main: _KimiReader, source: Source) -> None:
+    """Read the files of all sub-agents of a session, an agent before the agents that it started."""
+    agents = source.path.absolute().parent.parent
+    unread = sorted(path.parent.name for path in agents.glob(f"*/{_WIRE}") if path.parent.name != _MAIN_AGENT)
+    started, spawned = {_MAIN_AGENT: StartedAgents(main.history)}, dict(main.spawned)
+    events = [main.run.events]
+    while unread:
+        name = next((name for name in unread if name in spawned), unread[0])
+        unread.remove(name)
+        file = source.part(agents / name / _WIRE, agents)
+        if file is None:
+            continue
+        spawn = spawned.get(name, {})
+        parent = started.get(as_text(spawn.get("parentAgentId")) or "", started[_MAIN_AGENT])
+        agent = parent.agent(name, as_text(spawn.get("parentToolCallId")) or "", as_text(spawn.get("subagentName")))
+        reader = _KimiReader(ForeignRun(identity=name), AgentHistory([], agent))
+        try:
+            reader.read_file(file)
+        except (OSError, TrajectoryFormatError) as error:
+            reader.add_gap(f"to read the file of {name}", str(error))
+        started[name] = StartedAgents(reader.history)
+        spawned |= reader.spawned
+        events.append(reader.history.events)
+    executions = chain.from_iterable(agents.executions for agents in started.values())
+    main.run.events = in_time_order(*events, *executions)
 
 
 def _run_of(path: Path) -> ForeignRun:
@@ -90,13 +131,17 @@ class _OpenCall:
     others: list[Payload] = field(default_factory=list)
     results: list[tuple[Message, str]] = field(default_factory=list)
     end: Members = field(default_factory=dict)
+    kept: list[tuple[str, Members, str]] = field(default_factory=list)
+    """The lines to keep that came during the step. The call is older, so it is added before them."""
 
 
 class _KimiReader(SessionReader):
     """Reads one session."""
 
-    def __init__(self, run: ForeignRun) -> None:
-        super().__init__(run)
+    def __init__(self, run: ForeignRun, history: AgentHistory | None = None) -> None:
+        super().__init__(run, history)
+        self.spawned: dict[str, Members] = {}
+        """The events that started sub-agents, by the ids of the sub-agents."""
         self._step: _OpenCall | None = None
         self._prompts: list[tuple[Message, str]] = []
         self._system: Message | None = None
@@ -105,12 +150,23 @@ class _KimiReader(SessionReader):
         self._failed: Call | None = None
         """The call that failed last, until its error is known."""
 
+    def read_file(self, source: Source) -> None:
+        """Read the lines of a file."""
+        for line in self.lines(source):
+            self.read_line(line, stated_time(line.get("time")))
+        self.close()
+        self.finish()
+
     def read_line(self, line: Members, time: str) -> None:
         kind = as_text(line.get("type")) or ""
         read = self._READERS.get(kind)
         if read is not None:
             read(self, line, time)
-        if kind not in _NOT_KEPT:
+        if kind in _NOT_KEPT:
+            return
+        if self._step is not None:
+            self._step.kept.append((kind or "line", line, time))
+        else:
             self.keep(kind or "line", line, time)
 
     def _read_usage(self, line: Members, _: str) -> None:
@@ -124,6 +180,10 @@ class _KimiReader(SessionReader):
             self._tools = as_list(line.get("tools"))
         elif not self._tools:
             self._tools = names
+
+    def _note_sub_agent(self, line: Members, _: str) -> None:
+        if identity := as_text(line.get("subagentId")):
+            self.spawned[identity] = line
 
     def _read_end(self, line: Members, _: str) -> None:
         self.run.status = _STATUSES.get(as_text(line.get("reason")) or "", "unknown")
@@ -195,6 +255,8 @@ class _KimiReader(SessionReader):
             return
         if step.request or step.calls or step.parts or step.end:
             self._call(step)
+        for kept in step.kept:
+            self.keep(*kept)
         for result, time in step.results:
             self.history.add(result, time)
 
@@ -255,7 +317,7 @@ class _KimiReader(SessionReader):
 
     def _add_summary_call(self, request: Members, summary: str | None) -> None:
         conversation = self.history.conversation
-        self.run.events.append(
+        self.history.events.append(
             Call(
                 time=as_text(request.get("time")) or "",
                 conversation=conversation,
@@ -276,6 +338,7 @@ class _KimiReader(SessionReader):
         "profile.bind": _configure,
         "turn.step.retrying": _read_error,
         "turn.ended": _read_end,
+        "subagent.spawned": _note_sub_agent,
         "usage.record": _read_usage,
         "llm.tools_snapshot": _read_tools,
         "tools.set_active_tools": _read_tools,
