@@ -37,7 +37,8 @@ import nox
 PYTHONS = ("3.11", "3.12", "3.13")
 PROGRAMS = (
     *("openai@6", "@anthropic-ai/sdk@1", "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli"),
-    *("@qwen-code/qwen-code", "opencode-ai", "@mariozechner/pi-coding-agent", "@github/copilot", "cline"),
+    *("@qwen-code/qwen-code", "opencode-ai", "@earendil-works/pi-coding-agent", "@github/copilot", "cline"),
+    *("@moonshot-ai/kimi-code", "droid"),
 )
 OLDEST = {
     "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it creates httpx clients with `proxies=`

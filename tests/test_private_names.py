@@ -50,9 +50,13 @@ def _used(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             yield node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("setattr", "getattr", "delattr")):
+        elif isinstance(node, ast.Call) and _name_of(node.func).endswith(("setattr", "getattr", "delattr")):
             texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
             yield from (text.rpartition(".")[2] for text in texts)
+
+
+def _name_of(function: ast.expr) -> str:
+    return getattr(function, "attr", None) or getattr(function, "id", "")
 
 
 def _trees(directory: str) -> Iterator[tuple[str, ast.AST]]:
@@ -63,7 +67,8 @@ def _trees(directory: str) -> Iterator[tuple[str, ast.AST]]:
 
 def test_no_test_uses_a_private_name_of_the_package() -> None:
     ours = {name for _, tree in _trees("trace_recorder") for name in _defined(tree) if _private(name)}
-    used = {(file, name) for file, tree in _trees("tests") for name in {*_used(tree)} & ours - OF_OTHERS}
-    used |= {("limits.py", "_limits")} if "_limits" in {*_defined(dict(_trees("tests"))["limits.py"])} else set()
+    tests = dict(_trees("tests"))
+    used = {(file, name) for file, tree in tests.items() for name in {*_used(tree)} & ours - OF_OTHERS}
+    used |= {("limits.py", "_limits")} if "_limits" in {*_defined(tests["limits.py"])} else set()
 
     assert used == {*NEEDED}

@@ -54,6 +54,11 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
         [{"candidates": [{"content": TEXT, "index": 0}]}],
         {"candidates": [{"content": TEXT, "finishReason": "STOP", "index": 0}]},
     ),
+    "google-code-assist": (
+        "https://cloudcode-pa.googleapis.com/v1internal:streamGenerateContent?alt=sse",
+        [{"response": {"candidates": [{"content": TEXT, "index": 0}]}, "traceId": "t"}],
+        {"response": {"candidates": [{"content": TEXT, "finishReason": "STOP", "index": 0}]}, "traceId": "t"},
+    ),
     "google-interactions": (
         f"{GOOGLE}/interactions",
         [

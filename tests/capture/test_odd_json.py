@@ -23,6 +23,7 @@ URLS = {
     "openai-responses": "https://api.openai.com/v1/responses",
     "anthropic-messages": "https://api.anthropic.com/v1/messages",
     "google-generate": f"{GOOGLE}/models/gemini:generateContent",
+    "google-code-assist": "https://cloudcode-pa.googleapis.com/v1internal:generateContent",
     "google-interactions": f"{GOOGLE}/interactions",
     "ollama-chat": "http://localhost:11434/api/chat",
     "ollama-generate": "http://localhost:11434/api/generate",
@@ -62,6 +63,9 @@ BODIES: dict[str, Payload] = {
         "stop_reason": "end_turn",
     },
     "google-generate": {"candidates": [{"content": {"parts": PARTS, "role": "model"}, "finishReason": "STOP"}]},
+    "google-code-assist": {
+        "response": {"candidates": [{"content": {"parts": PARTS, "role": "model"}, "finishReason": "STOP"}]}
+    },
     "google-interactions": {
         "status": "completed",
         "steps": [
@@ -89,6 +93,7 @@ STREAMS: dict[str, list[Payload]] = {
         {"type": "message_stop"},
     ],
     "google-generate": [BODIES["google-generate"]],
+    "google-code-assist": [BODIES["google-code-assist"]],
     "google-interactions": [
         {"event_type": "interaction.completed", "interaction": BODIES["google-interactions"]},
     ],

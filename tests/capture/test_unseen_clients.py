@@ -166,3 +166,19 @@ def test_the_function_of_socket_is_restored(tmp_path: Path) -> None:
             patch.setattr(socket, "getaddrinfo", partial(ours))
         with TrajectoryRecorder(tmp_path / "d.json"):
             assert socket.getaddrinfo(host="127.0.0.1", port=80) == original("127.0.0.1", 80)
+
+
+def test_a_library_that_runs_a_coding_agent_is_named(tmp_path: Path) -> None:
+    """The Claude Agent SDK runs Claude Code, which makes its calls in another process, and a warning says so."""
+    (tmp_path / "claude_agent_sdk.py").touch()
+    code = """
+    sys.path.insert(0, os.getcwd())
+    import claude_agent_sdk
+    instrument()
+    with TrajectoryRecorder("a.json"):
+        pass
+    """
+    [line] = told(code, tmp_path)
+
+    assert "/a.json has no LLM call, but claude_agent_sdk runs Claude Code, which calls models in a process" in line
+    assert "`trace-recorder proxy -- python agent.py` records these calls" in line

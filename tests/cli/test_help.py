@@ -30,7 +30,7 @@ USAGE = {
     "prune": "[PATH...]",
     "redact": "[PATH...]",
     "export": "[PATH...]",
-    "import": "PATH|SERVICE...",
+    "import": "PATH|SERVICE|PROGRAM...",
     "share": "[PATH...]",
     "score": "[PATH...]",
     "run": "[-- COMMAND...]",

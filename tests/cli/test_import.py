@@ -15,7 +15,7 @@ import pytest
 from tests.cli.invoking import invoke, recorded
 from tests.cli.terminal import Stderr
 from trace_recorder import load, load_all
-from trace_recorder.cli.import_command import Importing
+from trace_recorder.cli.import_command import Importing, files_in
 from trace_recorder.cli.output import Progress
 from trace_recorder.recording.amend import append_rewards
 
@@ -160,7 +160,7 @@ def test_finished_files_are_counted_on_a_terminal(tmp_path: Path) -> None:
         tmp_path / "out",
         lambda total: Progress(total, stderr, clock=lambda: float(next(seconds)), seconds_without=0),
     )
-    importing.import_files([tmp_path / "in"])
+    importing.import_files(files_in([tmp_path / "in"]))
     assert [count for count in ("0/3", "1/3", "2/3", "3/3") if count in stderr.getvalue()] == [
         "0/3",
         "1/3",

@@ -31,6 +31,8 @@ EVENTS: dict[str, str] = {
     '"logprobsResult":{"chosenCandidates":[{"token":"wort "}]}}]}',
     "google-generate, arguments": '{"candidates":[{"index":0,"content":{"parts":[{"functionCall":{"name":"f",'
     '"willContinue":true,"partialArgs":[{"jsonPath":"$.a","stringValue":"wort "}]}}]}}]}',
+    "google-code-assist": '{"response":{"candidates":[{"index":0,"content":{"parts":[{"text":"wort "}]}}]},'
+    '"traceId":"t"}',
     "google-interactions": '{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"wort "}}',
     "google-interactions, annotations": '{"event_type":"step.delta","index":0,"delta":{"type":"text","text":"wort ",'
     '"annotations":[{"a":1}]}}',
@@ -51,7 +53,7 @@ EVENTS: dict[str, str] = {
 
 LINES = ("ollama-chat", "ollama-generate")
 """Dialects whose streams are lines of JSON, and not events."""
-IN_ONE_EVENT = {*LINES, "google-generate"}
+IN_ONE_EVENT = {*LINES, "google-generate", "google-code-assist"}
 """Dialects in which a JSON body in place of a stream is one event."""
 
 

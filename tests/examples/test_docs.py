@@ -28,7 +28,7 @@ OTHERS = {
     *("agent.py", "rewards.py", "file.py", "run.json", "x.journal.json", "aiohttp_openai/"),
     *("broken.json", "discount.py"),  # files that the run in docs/inspect.md has
     *("base_state.json", "chatml.json", "header.json", "x-logs.json", "x-traces.json"),  # of other tools
-    *("api_conversation_history.json", ".credentials.json", "auth.json", "config.toml"),
+    *("api_conversation_history.json", ".credentials.json", "auth.json", "config.toml", "models.json"),
     "retention.toml",
 }
 """Files that a reader has, or that other tools write, and a folder of another project."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.formats.files import runs_of
+from tests.searching import part_of
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.reading.own_files import load_lines
@@ -23,7 +24,7 @@ def check_damaged(path: Path, data: bytes) -> None:
 
     Check that each is read, or refused with a TrajectoryFormatError that a reader raises itself.
     """
-    for damaged in (*_cut(data), *_flipped(data), *_some([*_retyped(data)])):
+    for damaged in part_of((*_cut(data), *_flipped(data), *_some([*_retyped(data)]))):
         path.write_bytes(damaged)
         error = _unexpected_error(path)
         assert error is None, (traceback.format_exception(error)[-2:], damaged)

@@ -219,7 +219,7 @@ def test_a_computed_column_is_not_read(tmp_path: Path) -> None:
 def test_rows_with_more_bytes_than_the_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "logs.db"
     database(path, "options_json")
-    with open_database(path) as found:
+    with open_database(Source(path)) as found:
         found.bytes_left = 100
         with pytest.raises(TrajectoryFormatError, match="more bytes than its file"):
             list(found.rows("responses"))

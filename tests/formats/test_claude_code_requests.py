@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
 from trace_recorder.facts import SourceRecordFact
-from trace_recorder.formats.claude_code.lines import SessionRequests
+from trace_recorder.formats.claude_code.requests import SessionRequests
 from trace_recorder.formats.foreign_runs.run import Call
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.recognition import read_foreign_runs
@@ -320,3 +321,61 @@ def _texts(contents: Any) -> list[str]:
             text = part.get("text") if isinstance(part, dict) else part
             texts += [text] if isinstance(text, str) else []
     return texts
+
+
+def _hash_of(role: str, *blocks: Any) -> str:
+    """Return the hash under which newer versions name a message that is a line of the session."""
+    text = json.dumps(
+        {"content": list(blocks), "role": role}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_OTHER_USE = {"type": "tool_use", "id": "t2", "name": "weather", "input": {"city": "Zürich"}}
+_OTHER_RESULT = {"type": "tool_result", "tool_use_id": "t2", "content": "rain ☂"}
+
+
+def _session_without_blobs(*tail: str) -> list[_Line]:
+    """Return a session whose second request has its last messages as lines. Two lines are one answer, two one message.
+
+    `tail` has the hashes of these messages.
+    """
+    return [
+        _shape("s", "Be brief."),
+        _message("u", 1, None, "user", "Weather?"),
+        _blob("b1", "user", [{"type": "text", "text": "Weather?"}]),
+        _request("r1", 2, ["b1"]),
+        _message("a1", 3, "u", "assistant", [_USE], requestRef="r1"),
+        _message("a2", 3, "a1", "assistant", [_OTHER_USE], requestRef="r1"),
+        _message("t1", 5, "a1", "user", [_RESULT]),
+        _message("t2", 6, "a2", "user", [_OTHER_RESULT]),
+        _request("r2", 7, [*tail], base="r1", keep=1),
+        _message("e", 8, "t2", "assistant", [{"type": "text", "text": "Both."}], requestRef="r2"),
+    ]
+
+
+_ANSWER, _RESULTS = _hash_of("assistant", _USE, _OTHER_USE), _hash_of("user", _RESULT, _OTHER_RESULT)
+
+
+@pytest.mark.parametrize(
+    ("tail", "gaps"),
+    [
+        ([_ANSWER, _RESULTS], []),
+        ([_ANSWER, _hash_of("user", _RESULT), _hash_of("user", _OTHER_RESULT)], []),
+        ([_ANSWER, "0" * 64], ["1 of them are lines of the session with other hashes"]),
+        (["1" * 64, "0" * 64], ["2 of them are lines of the session with other hashes"]),
+        ([_ANSWER, "1" * 64, "0" * 64], ["its messages are not all in the session, or are too many to copy"]),
+    ],
+)
+def test_messages_without_a_blob_are_the_lines_with_their_hashes(
+    tmp_path: Path, tail: list[str], gaps: list[str]
+) -> None:
+    """If no line has a hash, the lines between the requests are taken, and a gap says that they are not proved."""
+    path = _written(tmp_path / "s-1.jsonl", _session_without_blobs(*tail))
+    run = load(path)
+    assert [gap.why for gap in run.gaps] == gaps
+    prompt = _prompts(path)[1]
+    shown = [content for role, content in prompt if role == "tool"]
+    assert shown == ["sunny", "rain ☂"]
+    is_built = not gaps or "with other hashes" in gaps[0]
+    assert (prompt[0] == ("system", "Be brief.")) is is_built

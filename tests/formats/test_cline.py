@@ -9,7 +9,7 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.formats.files import PRODUCED, results_in, said_in
 from trace_recorder import load
-from trace_recorder.formats.cline import text_tool_runs
+from trace_recorder.formats.cline.tasks import text_tool_runs
 from trace_recorder.formats.foreign_runs.run import Call
 
 _TASK = PRODUCED / "cline" / "1795602841448"

@@ -11,6 +11,7 @@ from tests.contents import real, shown
 from tests.contents.comparing import EXPORTS, READERS
 from tests.contents.shown import Conversation, Shown
 from tests.formats.corpus_runs import corpus_runs
+from tests.searching import part_of
 from tests.wire.corpus import DIRECTORY, Exchange, load
 from trace_recorder import load as load_run
 from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace
@@ -83,7 +84,8 @@ def missing(run: Path, exchanges: list[Exchange], export: str) -> list[str]:
 @pytest.mark.parametrize("export", EXPORTS)
 def test_an_export_has_the_answers_of_real_models(export: str, runs: dict[Path, list[Exchange]]) -> None:
     """An export has the text of each answer with its calls and their arguments, and the texts of the users."""
-    lost = {run.stem: found for run, exchanges in runs.items() if (found := missing(run, exchanges, export))}
+    some = part_of([*runs.items()], begin=[*EXPORTS].index(export) % 2)
+    lost = {run.stem: found for run, exchanges in some if (found := missing(run, exchanges, export))}
 
     assert lost == {}
 

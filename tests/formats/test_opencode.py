@@ -16,6 +16,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.run import Call, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.imported_runs import Imported, read_file, write_run
 from trace_recorder.formats.recognition import format_of
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
@@ -314,3 +315,44 @@ def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
         assert sorted(call.response.content or "" for call in trajectory.llm_interactions) == texts
         tokens = sum(answer.get("tokens", {}).get("input", 0) for answer in answers.values())
         assert trajectory.metrics.get("input_tokens", 0) == tokens
+
+
+@pytest.mark.parametrize(("total", "output"), [(1026, 12), (1019, 5), (None, 5)])
+def test_the_total_says_whether_the_output_includes_the_thoughts(
+    tmp_path: Path, total: int | None, output: int
+) -> None:
+    tokens: dict[str, Any] = {"input": 712, "output": 5, "reasoning": 7, "cache": {"read": 302, "write": 0}}
+    if total is not None:
+        tokens["total"] = total
+    parts = [_part(1, "text", text="Hi."), _part(2, "step-finish", reason="stop", tokens=tokens)]
+    [call] = load(_storage(tmp_path, [(_message(1, "assistant"), parts)])).llm_interactions
+    assert (call.response.usage.output_tokens, call.response.usage.reasoning_tokens) == (output, 7)
+
+
+def test_a_database_may_have_indexes_over_members_of_its_json(tmp_path: Path) -> None:
+    """Kilo's database has some. The schema of a file can run no function while the file is read."""
+    path = tmp_path / "kilo.db"
+    path.write_bytes((PRODUCED / "opencode" / "opencode.db").read_bytes())
+    before = [len(run.llm_interactions) for run in load_all(path)]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("create index roles on message (id, json_extract(data, '$.role'))")
+        connection.execute("create index texts on part (session_id) where json_extract(data, '$.type') = 'text'")
+    assert [len(run.llm_interactions) for run in load_all(path)] == before
+
+
+def test_rows_in_the_log_of_a_database_are_imported_again(tmp_path: Path) -> None:
+    """A program that runs writes its newest rows into the log, and the database itself stays the same."""
+    path, out = tmp_path / "opencode.db", tmp_path / "out"
+    path.write_bytes((PRODUCED / "opencode" / "opencode.db").read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma journal_mode = wal")
+        assert [written.done for written in _imported(path, out)] == ["written"] * len([*load_all(path)])
+        with connection:
+            connection.execute("update session set title = 'Another title'")
+        assert {written.done for written in _imported(path, out)} == {"replaced"}
+        assert {written.done for written in _imported(path, out)} == {"unchanged"}
+
+
+def _imported(path: Path, directory: Path) -> list[Imported]:
+    directory.mkdir(exist_ok=True)
+    return [write_run(run, directory) for run in read_file(Source(path))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.formats.files import check_run, facts_in, loaded, produced_lines, runs_of
+from tests.formats.files import PRODUCED, check_run, facts_in, loaded, produced_lines, runs_of
 from trace_recorder import load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.foreign_runs.source import Source
@@ -203,3 +203,140 @@ def test_a_sub_agent_of_copilot_is_linked_to_the_call_that_started_it(tmp_path: 
     assert _seen(run, 2) == ["Fix it.", "", "Found."]
     assert failed.error is not None
     assert (failed.error.status, run.status, last.response.content) == (400, "interrupted", "Done.")
+
+
+def test_a_failed_call_of_kimi_has_the_error_that_follows_its_step(tmp_path: Path) -> None:
+    """A step that ends with an error and has content is an incomplete call."""
+
+    def event(time: int, kind: str, **members: Any) -> _Line:
+        return {"type": "context.append_loop_event", "event": {"type": kind, **members}, "time": 1785612800000 + time}
+
+    error = {"errorName": "RateLimit", "errorMessage": "slow down", "statusCode": 429}
+    lines = [
+        _KIMI[0],
+        {"type": "profile.bind", "modelAlias": "loc", "systemPrompt": "You are Kimi.", "time": 1785612800000},
+        _kimi_prompt("Fix it."),
+        {**_kimi_request(1), "modelAlias": "loc"},
+        event(2, "step.end", finishReason="error"),
+        {"type": "turn.step.retrying", **error, "time": 1785612800003},
+        _kimi_request(4),
+        event(5, "content.part", part=_text("Do")),
+        event(6, "step.end", finishReason="error"),
+        {"type": "turn.ended", "reason": "completed", "time": 1785612800007},
+    ]
+    run = load(_written(tmp_path, lines))
+    first, second = run.llm_interactions
+    assert first.error is not None
+    assert (first.error.type, first.error.message, first.error.status) == ("RateLimit", "slow down", 429)
+    assert (second.response.content, second.complete, second.ended_by) == ("Do", False, "error")
+    assert (run.model, run.status, _seen(run, 0)) == ("kimi-x", "completed", ["You are Kimi.", "Fix it."])
+
+
+def test_the_settings_of_droid_have_the_model_and_the_tokens_of_the_session(tmp_path: Path) -> None:
+    usage = {"inputTokens": 9, "outputTokens": 3}
+    path = _written(tmp_path, _DROID)
+    path.with_suffix(".settings.json").write_text(json.dumps({"model": "m", "tokenUsage": usage}))
+    run = load(path)
+    assert (run.model, run.annotations["session_usage"]) == ("m", usage)
+    assert {call.model for call in run.llm_interactions} == {"m"}
+    path.with_suffix(".settings.json").write_text("{")
+    assert load(path).model is None
+
+
+def test_arguments_of_antigravity_are_json_unless_one_of_them_is_not(tmp_path: Path) -> None:
+    """A result answers the next open call. A step that failed is a failed result."""
+    lines = produced_lines("antigravity/transcript.jsonl")
+    lines[2]["tool_calls"][1]["args"] = {"AbsolutePath": '"/w/a.py"', "Lines": "[1, 2]"}
+    run = load(_written(tmp_path, lines))
+    first, second = run.llm_interactions
+    arguments = [call.arguments for call in first.response.tool_calls]
+    assert arguments == [{"CommandLine": "ls", "Wait": 5}, {"AbsolutePath": "/w/a.py", "Lines": [1, 2]}]
+    lines[2]["tool_calls"][1]["args"] = {"AbsolutePath": "/w/a.py", "Lines": "[1, 2]"}
+    arguments = [call.arguments for call in load(_written(tmp_path, lines)).llm_interactions[0].response.tool_calls]
+    assert arguments[1] == {"AbsolutePath": "/w/a.py", "Lines": "[1, 2]"}
+    results = [message for message in second.input_messages if message.role == "tool"]
+    assert [(result.call_id, result.extra.get("is_error")) for result in results] == [
+        ("call_0", True),
+        ("call_1", None),
+    ]
+
+
+def test_the_shorter_transcript_of_antigravity_is_not_a_run_beside_the_full_one(tmp_path: Path) -> None:
+    lines = produced_lines("antigravity/transcript.jsonl")
+    logs = tmp_path / "brain" / "conversation-1" / ".system_generated" / "logs"
+    logs.mkdir(parents=True)
+    short, full = _written(logs, lines).rename(logs / "transcript.jsonl"), logs / "transcript_full.jsonl"
+    assert format_of(Source(short)) == "antigravity"
+    full.write_text(short.read_text())
+    assert (format_of(Source(short)), format_of(Source(full))) == (None, "antigravity")
+    assert [run.identity for run in runs_of(full)] == ["conversation-1"]
+
+
+def test_a_transcript_of_cursor_names_the_session_of_its_parent(tmp_path: Path) -> None:
+    directory = tmp_path / "session-1" / "subagents"
+    directory.mkdir(parents=True)
+    (run,) = runs_of(_written(directory, produced_lines("cursor/transcript.jsonl")))
+    assert (run.identity, run.parent, run.task, run.status) == ("session", "session-1", "Fix it.", "completed")
+
+
+def test_tool_calls_of_gptme_are_lines_of_the_text(tmp_path: Path) -> None:
+    """What is no call stays a part of the text, as code blocks do."""
+    lines = produced_lines("gptme/conversation.jsonl")
+    rest = '@shell(c2): {"command": \n@no(c3): {oops\n```shell\nls\n```'
+    lines[3]["content"] = 'Two.\n@shell(c1): {"command": "ls"}\n' + rest
+    first, _ = load(_written(tmp_path, lines)).llm_interactions
+    assert [(call.call_id, call.arguments) for call in first.response.tool_calls] == [("c1", {"command": "ls"})]
+    assert first.response.content == "Two.\n\n" + rest
+    assert (first.time_to_first_token_seconds, first.duration_seconds) == (0.1, pytest.approx(0.15))
+
+
+def test_the_files_beside_a_session_of_grok_build_have_its_facts_and_its_tools(tmp_path: Path) -> None:
+    """The session has no fingerprints of models. Its provider is unknown."""
+    path = _written(tmp_path, produced_lines("grok/build.jsonl"))
+    usage, tools = {"inputTokens": 9, "outputTokens": 3}, [{"type": "function", "function": {"name": "bash"}}]
+    (tmp_path / "usage.json").write_text(json.dumps({"session": usage}))
+    (tmp_path / "summary.json").write_text(json.dumps({"created_at": "2026-11-30T10:00:00Z", "info": {"cwd": "/w"}}))
+    (tmp_path / "tool_definitions.json").write_text(json.dumps(tools))
+    run = load(path)
+    first, second = run.llm_interactions
+    assert (run.task, run.provider, run.annotations["session_usage"]) == ("Fix it.", None, usage)
+    assert [tool.raw for tool in first.tools] == [tool.raw for tool in second.tools] == tools
+    assert run.start_time == "2026-11-30T10:00:00.000000+00:00"
+
+
+def test_hermes_writes_lines_documents_and_a_database(tmp_path: Path) -> None:
+    [session] = _HERMES
+    path = tmp_path / "export.json"
+    counts = [len(run.llm_interactions) for run in loaded(_written(tmp_path, _HERMES))]
+    for document in (session, [session, session]):
+        path.write_text(json.dumps(document, indent=1))
+        assert format_of(Source(path)) == "hermes"
+        assert {len(run.llm_interactions) for run in loaded(path)} == {*counts}
+    (run,) = loaded(PRODUCED / "hermes" / "state.db")
+    first, second = run.llm_interactions
+    assert [call.arguments for call in first.response.tool_calls] == [{"command": "ls"}]
+    assert [message.content for message in second.input_messages] == [
+        *("You are Hermes.", "Fix it.", "I look.", "no such file"),
+    ]
+
+
+def test_a_journal_of_vibe_is_read_with_its_other_segments(tmp_path: Path) -> None:
+    """Requests state what is new since the revision before. Without this revision, the messages are unknown."""
+    lines = produced_lines("vibe/0000000000000001.jsonl")
+    journal = tmp_path / "session-1" / "journal"
+    journal.mkdir(parents=True)
+    meta = {"config": {"model_name": "m"}, "parent_session_id": "p", "end_time": "2026-11-30T22:00:00Z"}
+    (tmp_path / "session-1" / "meta.json").write_text(json.dumps(meta))
+    first, last = journal / "0000000000000001.jsonl", journal / "0000000000000008.jsonl"
+    first.write_text("".join(json.dumps(line) + "\n" for line in lines[:7]))
+    last.write_text("".join(json.dumps(line) + "\n" for line in lines[7:]))
+    for path in (first, last):
+        (run,) = loaded(path)
+        assert (run.trajectory_id, run.model, len(run.gaps)) == ("session-1", "m", 0)
+        assert _seen(run, 1) == ["You are Vibe.", "Fix it.", "I look.", "a.py"]
+        assert [tool.name for tool in run.llm_interactions[1].tools] == ["bash"]
+    first.unlink()
+    (run,) = loaded(last)
+    [call] = run.llm_interactions
+    assert (call.response.content, [*call.input_messages]) == ("Fixed.", [])
+    assert [gap.what for gap in run.gaps] == ["the messages of later calls"]

@@ -104,7 +104,7 @@ def streams() -> dict[str, list[str]]:
 
 APIS = (
     *("openai-chat", "openai-responses", "openai-completions", "embeddings", "anthropic-messages"),
-    *("google-generate", "google-interactions", "ollama-chat", "ollama-generate"),
+    *("google-generate", "google-code-assist", "google-interactions", "ollama-chat", "ollama-generate"),
     *("vllm-generate", "sglang-generate", "llama-completion"),
     *("openai-compaction", "images", "speech", "transcriptions", "rerank", "moderations"),
 )

@@ -175,9 +175,10 @@ def _gemini(tools: Path) -> Iterator[Login]:
         "Gemini CLI", "API key, no settings", command, said=f"{announced}its settings choose no login", environment=key
     )
     google = {settings: '{"security": {"auth": {"selectedType": "oauth-personal"}}}'}
-    yield Login(
-        "Gemini CLI", "Google login", command, said=f"{announced}with a Google login", files=google, environment=key
-    )
+    token = {**key, "GOOGLE_GENAI_USE_GCA": "true", "GOOGLE_CLOUD_ACCESS_TOKEN": "ya29.login"}
+    assist = {"code-assist": "{url}/assist"}
+    path = "/assist/v1internal:streamGenerateContent"
+    yield Login("Gemini CLI", "Google login", command, [(path, "Bearer ya29.login")], "", google, token, assist)
     vertex = {"GOOGLE_GENAI_USE_VERTEXAI": "true", "GOOGLE_API_KEY": "v"}
     path = "/vertex/v1beta1/publishers/google/models/gemini-2.5-flash:streamGenerateContent"
     yield Login(
@@ -209,9 +210,17 @@ def _others(tools: Path) -> Iterator[Login]:
         "Qwen Code", "Qwen login", qwen[:3], said="Qwen Code will not be recorded: with a Qwen login", files=oauth
     )
     pi = (str(tools / "pi"), "-p", "Weather?", "--provider", "anthropic", "--model", "claude-sonnet-4-5")
-    yield Login(
-        "pi", "API key", pi, said="pi will not be recorded: it reads addresses", environment={"ANTHROPIC_API_KEY": "k"}
-    )
+    announced, ends = "pi will be recorded in part: only Anthropic, OpenAI", {"pi-anthropic": "{url}/anthropic"}
+    key = {"ANTHROPIC_API_KEY": "k"}
+    yield Login("pi", "API key", pi, [("/anthropic/v1/messages", "k")], announced, {}, key, ends)
+    kimi = (str(tools / "kimi"), "-p", "Weather?")
+    model = 'default_model = "a"\n[models.a]\nprovider = "p"\nmodel = "m"\nmax_context_size = 100000\n[providers.p]\n'
+    stored = {".kimi-code/config.toml": f'{model}type = "openai"\napi_key = "k"\n'}
+    path, ends = "/kimi/v1/chat/completions", {"kimi": "{url}/kimi/v1"}
+    yield Login("Kimi Code", "OpenAI's API key", kimi, [(path, "Bearer k")], "", stored, {}, ends)
+    own = {".kimi-code/config.toml": f'{model}type = "kimi"\napi_key = "k"\n'}
+    announced = "Kimi Code will not be recorded: no variable changes the address"
+    yield Login("Kimi Code", "Moonshot's API key", kimi, said=announced, files=own)
     copilot = (str(tools / "copilot"), "-p", "Weather?", "--allow-all-tools")
     announced = "Copilot CLI will not be recorded: with a GitHub login"
     yield Login("Copilot CLI", "GitHub login", copilot, said=announced, environment={"GH_TOKEN": "gho_login"})
@@ -219,13 +228,16 @@ def _others(tools: Path) -> Iterator[Login]:
     yield Login(
         "Copilot CLI", "own provider", copilot, [("/own/v1/chat/completions", "Bearer k")], environment=variables
     )
+    droid = (str(tools / "droid"), "exec", "Weather?", "-m", "custom:m")
+    announced = "Droid will not be recorded: it reads addresses"
+    yield Login("Droid", "own model", droid, said=announced, environment={"FACTORY_API_KEY": "fk-x"})
     cline = (str(tools / "cline"), "-P", "anthropic", "-m", "claude-sonnet-4-5", "What is the weather?")
     yield Login(
         "Cline",
         "API key",
         cline,
         said="Cline will not be recorded: it reads addresses",
-        environment={"ANTHROPIC_API_KEY": "k"},
+        environment=key,
     )
     opencode = (str(tools / "opencode"), "run", "-m", "anthropic/claude-sonnet-4-5", "What is the weather?")
     announced = "opencode will be recorded in part: only Anthropic with an API key"

@@ -45,6 +45,8 @@ class Program:
     """Files in the program's home directory. `{url}` in a file becomes the provider's address."""
     joined_tools: int = 0
     """How many tools the program's own session file has, which `--join` adds."""
+    agents: int = 0
+    """How many sub-agents the program names in its requests."""
 
 
 def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
@@ -74,6 +76,20 @@ def _claude(_: str, body: dict[str, Any]) -> Action:
         about = {"description": "Look", "prompt": "Weather in Tokyo?", "subagent_type": "general-purpose"}
         return Action("Again.", "And another.", (Call(agent, about),))
     return DONE
+
+
+def _with_agent(tool: Call, agent: Call) -> Callable[[str, dict[str, Any]], Action]:
+    """Return answers of a model that calls a tool and starts a sub-agent, which ends at once."""
+    prompt = str(agent.arguments["prompt"])
+
+    def says(_: str, body: dict[str, Any]) -> Action:
+        text = json.dumps(body.get("messages") or body.get("input"))
+        answered = '"function_call_output"' in text or '"role": "tool"' in text
+        if answered or prompt in text or not body.get("tools"):
+            return DONE
+        return Action("I look.", "Let me look.", (tool, agent))
+
+    return says
 
 
 NODE_OPENAI = """
@@ -112,8 +128,10 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
     (place / "node_modules").symlink_to(tools / "node_modules")
     quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     paths = {
-        name: str(tools / "node_modules" / ".bin" / name) for name in ("claude", "codex", "gemini", "opencode", "qwen")
+        name: str(tools / "node_modules" / ".bin" / name)
+        for name in ("claude", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "qwen")
     }
+    look = {"command": "echo sunny", "description": "look"}
     codex = ("exec", "--skip-git-repo-check", "-m", "gpt-5", "What is the weather?")
     opencode = {
         "OPENCODE_CONFIG_CONTENT": json.dumps(
@@ -133,6 +151,7 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         _claude,
         quiet,
         joined_tools=2,
+        agents=1,
     )
     yield Program(
         "Codex",
@@ -152,12 +171,59 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         "Qwen Code",
         (paths["qwen"], "-p", "What is the weather?", "--yolo", "--auth-type", "openai", "-m", "m"),
         _calls(Call("run_shell_command", {"command": "echo sunny", "is_background": False})),
+        joined_tools=1,
     )
     yield Program(
         "opencode",
         (paths["opencode"], "run", "What is the weather?"),
-        _calls(Call("bash", {"command": "echo sunny", "description": "look"})),
+        _with_agent(
+            Call("bash", look),
+            Call("task", {"description": "Look", "prompt": "Weather in Tokyo?", "subagent_type": "general"}),
+        ),
         opencode,
+        joined_tools=2,
+        agents=1,
+    )
+    yield Program(
+        "Copilot CLI",
+        (paths["copilot"], "-p", "What is the weather?", "--allow-all-tools"),
+        _with_agent(
+            Call("bash", look),
+            Call(
+                "task",
+                {
+                    "description": "Look",
+                    "prompt": "Weather in Tokyo?",
+                    "agent_type": "general-purpose",
+                    "name": "looker",
+                    "mode": "sync",
+                },
+            ),
+        ),
+        {
+            "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "k",
+            "COPILOT_MODEL": "gpt-5",
+        },
+        joined_tools=2,
+        agents=1,
+    )
+    own = {"baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "k", "models": [{"id": "m"}]}
+    yield Program(
+        "pi",
+        (paths["pi"], "-p", "What is the weather?", "--provider", "own", "--model", "m"),
+        _calls(Call("bash", {"command": "echo sunny"})),
+        files={".pi/agent/models.json": json.dumps({"providers": {"own": own}})},
+        joined_tools=1,
+    )
+    yield Program(
+        "Kimi Code",
+        (paths["kimi"], "-p", "What is the weather?"),
+        _calls(Call("Bash", {"command": "echo sunny"})),
+        files={
+            ".kimi-code/config.toml": 'default_model = "loc"\nproviders.loc = {type = "openai", api_key = "k"}\n'
+            'models.loc = {provider = "loc", model = "m", max_context_size = 100000}\n'
+        },
         joined_tools=1,
     )
 
@@ -173,12 +239,31 @@ def answer_of(model: Model, request: Request) -> Answer:
         return whole(b"{}", 426)
     if request.path.partition("?")[0].endswith("count_tokens"):
         return whole(b'{"input_tokens": 10}')
+    if "/v1internal:" in request.path:
+        return _code_assist_answer(model, request)
     return model(request)
+
+
+def _code_assist_answer(model: Model, request: Request) -> Answer:
+    """Return the answer of Code Assist: Gemini's in an envelope, or the project and the tier of the user."""
+    method = request.path.partition("?")[0].rpartition(":")[2]
+    if not method.endswith("enerateContent"):
+        return whole(b'{"currentTier": {"id": "standard-tier"}, "cloudaicompanionProject": "p"}')
+    body = json.loads(request.body)
+    path = f"/v1beta/models/{body['model']}:{method}"
+    answer = model(Request(path, request.headers, json.dumps(body["request"]).encode()))
+    [data] = answer.chunks
+    assert isinstance(data, bytes)
+    if method == "generateContent":
+        return whole(b'{"response":%b,"traceId":"t"}' % data)
+    wrapped = re.sub(rb"^data: (.*?)(\r?)$", rb'data: {"response":\1,"traceId":"t"}\2', data, flags=re.MULTILINE)
+    return whole(wrapped, media="text/event-stream")
 
 
 def environment_of(program: Program, url: str, home: Path) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment of a program whose provider is at `url`. It gets a home directory."""
-    environment = {**os.environ, **addresses(url), **program.environment, "HOME": str(home)}
+    own = {name: value.replace("{url}", url) for name, value in program.environment.items()}
+    environment = {**os.environ, **addresses(url), **own, "HOME": str(home)}
     for name, text in program.files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text.replace("{url}", url))
@@ -220,6 +305,7 @@ def compare(program: Program, place: Path) -> str:
     for trajectory in trajectories if join else ():
         _check_joined(trajectory, program.joined_tools)
     agents = {call.agent_id for call in calls} - {None}
+    assert len(agents) == program.agents, agents
     versions = (
         f"{len(trajectories)} run, {len(calls)} calls ({len(without)} without the proxy), {len(agents)} sub-agents"
     )

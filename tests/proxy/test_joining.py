@@ -6,7 +6,9 @@ import json
 import shutil
 from asyncio import _get_running_loop
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from trace_recorder.clocks import now
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.recognition import IMPORT_FORMATS
+from trace_recorder.proxy.joining import PLACES
 from trace_recorder.registry import register_format, unregister_format
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.trajectory import Trajectory
@@ -73,8 +76,8 @@ QUESTION = {"type": "user", "message": {"role": "user", "content": "Make it."}}
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for place in PLACES:
+        monkeypatch.setenv(place.variable, str(tmp_path / "home"))
     return tmp_path / "home"
 
 
@@ -191,6 +194,169 @@ def test_without_a_header_a_session_is_found_by_its_calls(server: Server, tmp_pa
         ("t1", 3.0, "made")
     ]
     assert (run.gaps, run.annotations["joined_from"]["session_id"]) == ((), "g")
+
+
+def at(second: int) -> str:
+    return f"2100-01-01T00:00:{second:02}Z"
+
+
+def at_ms(second: int) -> int:
+    """Return the same time in milliseconds since 1970."""
+    return 4_102_444_800_000 + 1000 * second
+
+
+def block(kind: str, **members: Any) -> dict[str, Any]:
+    return {"type": kind, **members}
+
+
+PI = [
+    {"type": "session", "version": 3, "id": SESSION, "timestamp": at(0), "cwd": "/w"},
+    *(
+        {"type": "message", "id": str(second), "parentId": str(second - 1), "timestamp": at(second), "message": message}
+        for second, message in (
+            (1, {"role": "user", "content": [block("text", text="Make it.")]}),
+            (2, {"role": "assistant", "content": [block("toolCall", id="t1", name="Bash", arguments=ARGUMENTS)]}),
+            (
+                5,
+                {"role": "toolResult", "toolCallId": "t1", "toolName": "Bash", "content": [block("text", text="made")]},
+            ),
+            (6, {"role": "assistant", "content": [block("text", text="It is made.")]}),
+        )
+    ),
+]
+QWEN = [
+    {"uuid": str(second), "parentUuid": before, "sessionId": SESSION, "timestamp": at(second), "type": kind}
+    | {"message": {"role": role, "parts": [part]}}
+    for second, before, kind, role, part in (
+        (1, None, "user", "user", {"text": "Make it."}),
+        (2, "1", "assistant", "model", {"functionCall": {"id": "t1", "name": "Bash", "args": ARGUMENTS}}),
+        (
+            5,
+            "2",
+            "tool_result",
+            "user",
+            {"functionResponse": {"id": "t1", "name": "Bash", "response": {"output": "made"}}},
+        ),
+        (6, "5", "assistant", "model", {"text": "It is made."}),
+    )
+]
+KIMI = [
+    {"type": "metadata", "protocol_version": "1.5", "created_at": at_ms(0)},
+    {
+        "type": "context.append_message",
+        "message": {"role": "user", "content": [block("text", text="Make it.")]},
+        "time": at_ms(1),
+    },
+    {"type": "llm.request", "provider": "openai", "model": "m", "time": at_ms(1)},
+    *(
+        {"type": "context.append_loop_event", "event": event, "time": at_ms(second)}
+        for second, event in (
+            (2, {"type": "tool.call", "stepUuid": "s1", "toolCallId": "t1", "name": "Bash", "args": ARGUMENTS}),
+            (4, {"type": "tool.result", "toolCallId": "t1", "result": {"output": "made"}}),
+            (4, {"type": "step.end", "uuid": "s1"}),
+        )
+    ),
+    {"type": "llm.request", "provider": "openai", "model": "m", "time": at_ms(5)},
+    *(
+        {"type": "context.append_loop_event", "event": event, "time": at_ms(second)}
+        for second, event in (
+            (6, {"type": "content.part", "stepUuid": "s2", "part": block("text", text="It is made.")}),
+            (6, {"type": "step.end", "uuid": "s2"}),
+        )
+    ),
+]
+COPILOT = [
+    {"type": kind, "data": data, "id": str(second), "timestamp": at(second), "parentId": None}
+    for second, kind, data in (
+        (0, "session.start", {"sessionId": SESSION, "copilotVersion": "1.0.102"}),
+        (1, "user.message", {"content": "Make it."}),
+        (
+            2,
+            "assistant.message",
+            {"content": "", "toolRequests": [{"toolCallId": "t1", "name": "Bash", "arguments": ARGUMENTS}]},
+        ),
+        (2, "tool.execution_start", {"toolCallId": "t1", "toolName": "Bash", "arguments": ARGUMENTS}),
+        (5, "tool.execution_complete", {"toolCallId": "t1", "success": True, "result": {"content": "made"}}),
+        (6, "assistant.message", {"content": "It is made.", "toolRequests": []}),
+    )
+]
+DROID = [
+    {"type": "session_start", "id": SESSION, "version": 2, "cwd": "/w"},
+    *(
+        {"type": "message", "id": str(second), "timestamp": at(second), "message": {"role": role, "content": [part]}}
+        for second, role, part in (
+            (1, "user", block("text", text="Make it.")),
+            (2, "assistant", block("tool_use", id="t1", name="Bash", input=ARGUMENTS)),
+            (5, "user", block("tool_result", tool_use_id="t1", content="made")),
+            (6, "assistant", block("text", text="It is made.")),
+        )
+    ),
+]
+FILES: dict[str, tuple[str, list[dict[str, Any]], float]] = {
+    "pi": (f"sessions/--w--/2100_{SESSION}.jsonl", PI, 3.0),
+    "qwen": (f"projects/-w/chats/{SESSION}.jsonl", QWEN, 3.0),
+    "kimi": (f"sessions/wd_w/session_{SESSION}/agents/main/wire.jsonl", KIMI, 2.0),
+    "copilot": (f"session-state/{SESSION}/events.jsonl", COPILOT, 3.0),
+    "droid": (f".factory/sessions/-w/{SESSION}.jsonl", DROID, 3.0),
+}
+"""For each format: the place of its file, its lines, and how long its tool took."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_session_of_each_program_is_joined(server: Server, tmp_path: Path, home: Path, name: str) -> None:
+    """The time of a tool is the time from the line of its call to the line of its result, unless the file states it."""
+    place, lines, seconds = FILES[name]
+    (home / place).parent.mkdir(parents=True)
+    (home / place).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = recorded(server, tmp_path / "runs")
+    assert [(result.call_id, result.duration_seconds, result.success is False) for result in results(run)] == [
+        ("t1", seconds, False)
+    ]
+    joined = run.annotations["joined_from"]
+    assert (run.gaps, joined["format"], joined["calls"], joined["tools"]) == ((), name, 2, 1)
+
+
+def test_an_earlier_part_of_a_session_is_no_gap(server: Server, tmp_path: Path, home: Path) -> None:
+    """A session that was resumed at once has calls from before the run, which the run lacks. Equal texts are told apart
+    by their times.
+    """
+    place, lines, _ = FILES["pi"]
+    earlier = datetime.now(UTC) - timedelta(seconds=5)
+    for line in (before := json.loads(json.dumps(lines[1:]).replace('"t1"', '"t0"'))):
+        line["timestamp"] = earlier.isoformat()
+        line["id"], line["parentId"] = f"b{line['id']}", f"b{line['parentId']}"
+    later = [{**line, "parentId": "b6"} if line["id"] == "1" else line for line in lines]
+    (home / place).parent.mkdir(parents=True)
+    (home / place).write_text("".join(json.dumps(line) + "\n" for line in [lines[0], *before, *later[1:]]))
+    run = recorded(server, tmp_path / "runs")
+    assert (run.gaps, [result.duration_seconds for result in results(run)]) == ((), [3.0])
+    assert run.annotations["joined_from"]["calls"] == 2
+
+
+def test_an_equal_text_with_other_tokens_is_not_the_run(server: Server, tmp_path: Path, home: Path) -> None:
+    """Two conversations may have the same answers. Their tokens tell them apart if the program states no session."""
+    place, lines, _ = FILES["qwen"]
+    lines = deepcopy(lines)
+    for line in (lines[1], lines[3]):
+        line["usageMetadata"] = {"promptTokenCount": 5000, "candidatesTokenCount": 7}
+    (home / place).parent.mkdir(parents=True)
+    (home / place).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = recorded(server, tmp_path / "runs")
+    assert [gap.why for gap in run.gaps] == ["no session file has calls of this run"]
+
+
+@pytest.mark.parametrize(("output_of_file", "recorded_tokens", "gaps"), [(5, 12, 0), (12, 12, 0), (5, 13, 1)])
+def test_thoughts_may_be_left_out_of_a_file_s_output(
+    server: Server, tmp_path: Path, home: Path, output_of_file: int, recorded_tokens: int, gaps: int
+) -> None:
+    """Versions of opencode count thoughts in the output or beside it. Qwen Code's files have the same two members."""
+    place, lines, _ = FILES["qwen"]
+    lines = deepcopy(lines)
+    lines[1]["usageMetadata"] = {"promptTokenCount": 3, "candidatesTokenCount": output_of_file, "thoughtsTokenCount": 7}
+    (home / place).parent.mkdir(parents=True)
+    (home / place).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = {**ASKED, "usage": {"input_tokens": 3, "output_tokens": recorded_tokens}}
+    assert len(recorded(server, tmp_path / "runs", asked).gaps) == gaps
 
 
 def test_if_two_sessions_fit_neither_is_joined(server: Server, tmp_path: Path, home: Path) -> None:

@@ -223,6 +223,26 @@ def test_gemini_cli_s_own_home_is_read(lead: Lead, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("files", "variables", "address"),
+    [
+        (GOOGLE, {"GEMINI_API_KEY": "k"}, "https://cloudcode-pa.googleapis.com/"),
+        ({}, {"CLOUD_SHELL": "true"}, "https://cloudcode-pa.googleapis.com/"),
+        ({}, {"GOOGLE_GENAI_USE_GCA": "true", "CODE_ASSIST_ENDPOINT": "https://gw.example/a"}, "https://gw.example/a/"),
+    ],
+)
+def test_gemini_cli_s_google_login_goes_to_code_assist(
+    lead: Lead, files: dict[str, Any], variables: dict[str, str], address: str
+) -> None:
+    """The variable of API keys is left out, because a gateway is another login."""
+    led = lead("gemini -p hello", files, **variables)
+    assert (led.goes_to["CODE_ASSIST_ENDPOINT"], "GOOGLE_GEMINI_BASE_URL" in led.goes_to, led.said) == (
+        address,
+        False,
+        [],
+    )
+
+
+@pytest.mark.parametrize(
     ("location", "address"),
     [
         ("us-central1", "https://us-central1-aiplatform.googleapis.com/"),
@@ -238,8 +258,6 @@ def test_gemini_cli_goes_to_vertex_ai_s_location(lead: Lead, location: str, addr
 @pytest.mark.parametrize(
     ("files", "variables", "why"),
     [
-        (GOOGLE, {"GEMINI_API_KEY": "k"}, "with a Google login, its requests go to Code Assist"),
-        ({}, {"CLOUD_SHELL": "true"}, "with a Google login, its requests go to Code Assist"),
         ({}, {"GEMINI_API_KEY": "k"}, "its settings choose no login"),
     ],
 )
@@ -304,10 +322,143 @@ def test_copilot_s_own_provider_is_an_upstream(lead: Lead) -> None:
     assert (led.goes_to["COPILOT_PROVIDER_BASE_URL"], led.said) == ("https://own.example/v1/", [])
 
 
-@pytest.mark.parametrize("command", ["pi -p hello", "copilot -p hello", "cline hello"])
-def test_other_programs_say_why_they_are_not_recorded(lead: Lead, command: str) -> None:
+def test_pi_goes_to_the_addresses_of_its_providers(lead: Lead) -> None:
+    """An extension of the package changes the addresses. Those in pi's file are the upstreams, and no variables."""
+    stored = {"own": {"baseUrl": "https://own.example/v1"}, "anthropic": {"baseUrl": "https://gw.example/a"}, "b": {}}
+    led = lead("pi -p hello", {".pi/agent/models.json": {"providers": stored}}, ANTHROPIC_BASE_URL="https://no.example")
+    begins, extension, rest = led.command.partition("pi_extension.mjs")
+    assert (begins.startswith("pi -e /"), extension != "", rest) == (True, True, " -p hello")
+    addresses = {name.removeprefix("TRACE_RECORDER_PI_"): url for name, url in led.goes_to.items() if "_PI_" in name}
+    assert addresses == {
+        "own": "https://own.example/v1/",
+        "anthropic": "https://gw.example/a/",
+        "openai": "https://api.openai.com/v1/",
+        "google": "https://generativelanguage.googleapis.com/v1beta/",
+        "openrouter": "https://openrouter.ai/api/v1/",
+    }
+    assert led.said[0].startswith("pi will be recorded in part: only Anthropic, OpenAI, Google and OpenRouter")
+
+
+def test_commands_of_pi_get_no_option(lead: Lead) -> None:
+    assert lead("pi install npm:x").command == "pi install npm:x"
+
+
+LITELLM = {
+    "OPENAI_BASE_URL": "https://api.openai.com/v1",
+    "ANTHROPIC_API_BASE": "https://api.anthropic.com/",
+    "GEMINI_API_BASE": "https://generativelanguage.googleapis.com/v1beta",
+    "OPENROUTER_API_BASE": "https://openrouter.ai/api/v1",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("aider --message hello", LITELLM),
+        ("mini -t hello", LITELLM),
+        ("openhands --headless -t hello", LITELLM),
+        (
+            "goose run -t hello",
+            {"OPENAI_HOST": "https://api.openai.com/", "ANTHROPIC_HOST": "https://api.anthropic.com/"},
+        ),
+        (
+            "crush run hello",
+            {
+                "OPENAI_API_ENDPOINT": "https://api.openai.com/v1",
+                "ANTHROPIC_API_ENDPOINT": "https://api.anthropic.com/",
+            },
+        ),
+    ],
+)
+def test_a_program_reads_variables_of_its_own(lead: Lead, command: str, expected: dict[str, str]) -> None:
     led = lead(command)
-    assert (led.goes_to, [" will not be recorded: " in said for said in led.said]) == ({}, [True])
+    assert (led.command, {name: led.goes_to[name] for name in expected}) == (command, expected)
+    assert [said for said in led.said if "not be recorded" in said] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "variables", "variable", "address"),
+    [
+        ("mini -t hello", {}, {"ANTHROPIC_BASE_URL": "https://a.example"}, "ANTHROPIC_API_BASE", "https://a.example/"),
+        (
+            "mini -t hello",
+            {".config/mini-swe-agent/.env": "OPENAI_API_BASE='https://b.example/v1'\n"},
+            {},
+            "OPENAI_API_BASE",
+            "https://b.example/v1",
+        ),
+        (
+            "goose run -t hello",
+            {".config/goose/config.yaml": "GOOSE_PROVIDER: openai\nOPENAI_HOST: https://c.example/x # ours\n"},
+            {},
+            "OPENAI_HOST",
+            "https://c.example/x/",
+        ),
+        ("goose run -t hello", {}, {"OPENAI_BASE_URL": "https://no.example"}, "OPENAI_HOST", "https://api.openai.com/"),
+        (
+            "openhands --override-with-envs -t hello",
+            {},
+            {"LLM_BASE_URL": "https://d.example/v1"},
+            "LLM_BASE_URL",
+            "https://d.example/v1/",
+        ),
+        (
+            "kimi -p hello",
+            {
+                ".kimi-code/config.toml": 'default_model = "a"\nmodels.a.provider = "p"\n'
+                'providers.p.type = "anthropic"\n'
+            },
+            {"ANTHROPIC_BASE_URL": "https://e.example"},
+            "ANTHROPIC_BASE_URL",
+            "https://e.example/",
+        ),
+        (
+            "kimi -p hello",
+            {},
+            {"KIMI_MODEL_NAME": "m", "KIMI_MODEL_BASE_URL": "https://f.example/v1"},
+            "KIMI_MODEL_BASE_URL",
+            "https://f.example/v1/",
+        ),
+    ],
+)
+def test_an_address_that_a_program_reads_is_the_upstream(  # noqa: PLR0913, PLR0917 - a row of the table
+    lead: Lead, command: str, files: dict[str, str], variables: dict[str, str], variable: str, address: str
+) -> None:
+    """The address that the program reads without the proxy gets its requests, and no other program's variable."""
+    assert lead(command, files, **variables).goes_to[variable] == address
+
+
+KIMI = {
+    ".kimi-code/config.toml": 'default_model = "a"\nmodels.a.provider = "p"\n'
+    'providers.p.base_url = "https://own.example/v1/"\n'
+}
+CLINE = {".cline/data/settings/providers.json": {"lastUsedProvider": "anthropic"}}
+DROID = {".factory/settings.json": {"customModels": [{"model": "m", "baseUrl": "https://own.example/v1"}]}}
+OPENHANDS = {".openhands/agent_settings.json": {"llm": {"model": "m", "base_url": "https://own.example/v1"}}}
+OWN = "trace-recorder proxy --port 8787 --upstream own=https://own.example/v1` in another terminal"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "instead"),
+    [
+        ("kimi -p hello", KIMI, OWN),
+        ("kimi -p hello", {}, "trace-recorder proxy --port 8787 --upstream own=https://api.moonshot.ai/v1`"),
+        ("cline hello", CLINE, "trace-recorder proxy --port 8787` in another terminal, and set"),
+        ("droid exec hello", DROID, OWN),
+        ("openhands -t hello", OPENHANDS, OWN),
+        ("copilot -p hello", {}, None),
+        ("cline hello", {}, None),
+        ("aider -m hello", {".env": "ANTHROPIC_API_BASE=https://own.example"}, None),
+        ("aider -m hello", {".aider.conf.yml": "openai-api-base: https://own.example"}, None),
+    ],
+)
+def test_other_programs_say_why_they_are_not_recorded(
+    lead: Lead, command: str, files: dict[str, Any], instead: str | None
+) -> None:
+    """If a proxy that runs on its own can record the program, the command says what to write where."""
+    led = lead(command, files)
+    assert (led.goes_to, " will not be recorded: " in led.said[0], len(led.said)) == ({}, True, 1 + bool(instead))
+    assert (instead or "") in led.said[-1]
 
 
 def test_an_unknown_program_gets_the_variables_alone(lead: Lead) -> None:

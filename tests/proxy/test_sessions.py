@@ -131,6 +131,47 @@ def test_sub_agents_are_agents_of_the_run_with_their_parents(proxy: RunningProxy
     ]
 
 
+def agents_of(proxy: RunningProxy) -> list[list[tuple[str | None, str | None, str | None]]]:
+    """Return the agent, its id and the id of its parent, for each call of each run."""
+    return [
+        [(call.agent, call.agent_id, call.parent_agent_id) for call in run.llm_interactions] for run in proxy.runs()
+    ]
+
+
+def test_a_thread_of_codex_is_a_sub_agent(proxy: RunningProxy) -> None:
+    """Codex's first kind of sub-agents has the name of the main agent, and a thread of its own."""
+    codex = {"session_id": "s", "x_codex_turn_metadata": '{"agent_name": "/root"}'}
+    ask(proxy, "main", **codex, thread_id="s")
+    child = {"x_openai_subagent": "collab_spawn", "thread_id": "t1", "x_codex_parent_thread_id": "s"}
+    ask(proxy, "child", **codex, **child)
+    ask(proxy, "grandchild", **codex, **child | {"thread_id": "t2", "x_codex_parent_thread_id": "t1"})
+    ask(proxy, "compaction", **codex, thread_id="s", x_openai_subagent="compact")
+    assert agents_of(proxy) == [
+        [(None, None, None), ("t1", "agent_1", None), ("t2", "agent_2", "agent_1"), (None, None, None)]
+    ]
+
+
+@pytest.mark.parametrize("name", ["session_id", "x_session_id"])
+def test_a_session_of_opencode_may_be_a_sub_agent_s(proxy: RunningProxy, name: str) -> None:
+    """opencode's sub-agents have sessions of their own, which belong to the run of the main session."""
+    ask(proxy, "main", **{name: "s"})
+    ask(proxy, "child", **{name: "t1"}, x_parent_session_id="s")
+    ask(proxy, "grandchild", **{name: "t2"}, x_parent_session_id="t1")
+    ask(proxy, "main again", **{name: "s"})
+    assert agents_of(proxy) == [
+        [(None, None, None), ("t1", "agent_1", None), ("t2", "agent_2", "agent_1"), (None, None, None)]
+    ]
+    assert [run.metadata["session_id"] for run in proxy.runs()] == ["s"]
+
+
+def test_copilot_says_only_that_a_sub_agent_sends(server: Server, tmp_path: Path) -> None:
+    with proxying(tmp_path, {"openai": server.url}, command=["copilot"]) as proxy:
+        ask(proxy, "main", x_interaction_type="conversation-user")
+        ask(proxy, "child", x_interaction_type="conversation-subagent")
+        ask(proxy, "main again")
+    assert agents_of(proxy) == [[(None, None, None), ("conversation-subagent", "agent_1", None), (None, None, None)]]
+
+
 @pytest.mark.parametrize("turn", ["", "{", "[]", '{"agent_name": 3}', '{"agent_name": ""}'])
 def test_a_header_without_an_agent_is_the_main_agent_s(proxy: RunningProxy, turn: str) -> None:
     ask(proxy, "one", session_id="x", x_codex_turn_metadata=turn)

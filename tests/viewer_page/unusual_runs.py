@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from openai import OpenAI
 
+from tests.capture.mcp_run import record_tools_of_server
 from tests.chat_calls import CHAT, asked, call, said
 from tests.journals import line, records_of
 from tests.proxy.running import proxying
@@ -156,6 +157,7 @@ def main(directory: Path) -> None:
     runs |= {"cool": at_temperature(directory, 0.5), "warm": at_temperature(directory, 1.5)}
     runs |= {"proxied": proxied(directory)}
     runs |= {"replay": replayed(runs["warm"]), "child": child(runs["coloured"])}
+    runs |= {"servers": record_tools_of_server(directory / "servers.json")}
     print(json.dumps({name: path.name for name, path in runs.items()}))
 
 

@@ -30,6 +30,8 @@ _HTTP_LIBRARIES = (
     *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
     *("botocore", "httplib2", "niquests", "tornado"),
 )
+_AGENT_PROGRAMS = {"claude_agent_sdk": "Claude Code", "claude_code_sdk": "Claude Code"}
+"""Libraries that run a coding agent, each with the agent. The agent calls models in a process of its own."""
 _MAX_NOTED = 10
 WHAT_IS_SEEN = (
     "Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen, if they are wrapped or the process is "
@@ -49,6 +51,24 @@ class UnseenConnection(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.library} connected to {self.host}"
+
+
+class UnseenProgram(Struct, frozen=True):
+    """A coding agent that a library of this process runs. Its calls are made in another process."""
+
+    library: str
+    program: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.library} runs {self.program}, which calls models in a process of its own. "
+            "`trace-recorder proxy -- python agent.py` records these calls"
+        )
+
+
+def unseen_programs() -> list[UnseenProgram]:
+    """Return the coding agents whose libraries this process has imported."""
+    return [UnseenProgram(name, program) for name, program in _AGENT_PROGRAMS.items() if name in sys.modules]
 
 
 def unseen_connection(host: object, port: object) -> UnseenConnection | None:
@@ -113,7 +133,7 @@ class UnseenClients:
             self._lookup.take_out()
 
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
-        """Warn, once in a process, of connections to models if a run has no call, or may lack calls.
+        """Warn, once in a process, of connections and programs if a run has no call, or may lack calls.
 
         `has_calls_since` is None if the run has no call. Otherwise it is the name that the run passed to `watch`, and
         only connections that were made after `watch` got this name are reported. For a run with calls, nothing is
@@ -124,11 +144,14 @@ class UnseenClients:
         since, lacks = 0.0, "has no LLM call, but"
         if has_calls_since is not None:
             since, lacks = self._watching.get(has_calls_since, math.inf), "may lack LLM calls:"
-        connections = [connection for connection, made_at in self._noted.copy().items() if made_at >= since]
-        if connections:
+        unseen: list[object] = []
+        if has_calls_since is None:
+            unseen += unseen_programs()
+        unseen += [connection for connection, made_at in self._noted.copy().items() if made_at >= since]
+        if unseen:
             self._is_reported = True
             with ignore_failures:
-                logger.warning("%s %s %s (logged once)", document, lacks, advice(connections))
+                logger.warning("%s %s %s (logged once)", document, lacks, advice(unseen))
 
     def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         if self._watching:

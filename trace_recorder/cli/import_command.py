@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections import Counter
@@ -17,15 +18,19 @@ import typer
 
 from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
-from trace_recorder.cli.output import Progress, console, print_lines, warn
+from trace_recorder.cli.output import Progress, console, print_lines, table_width, warn
 from trace_recorder.cli.read_files import UnreadableError, failure_message
-from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.cli.text_layout import pluralize, size_text
+from trace_recorder.cli.text_tables import table_lines
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.sqlite_file import log_of
+from trace_recorder.formats.home_files import HomeFiles, files_at_home
 from trace_recorder.formats.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 from trace_recorder.formats.recognition import format_of
 from trace_recorder.formats.shared_files import is_shared
 from trace_recorder.formats.trace_services import TraceService
 from trace_recorder.guard import ignore_failures, try_call
+from trace_recorder.registry import IMPORT_FORMATS
 from trace_recorder.storage.paths import ADDRESS
 
 MIN_PAUSE_SECONDS = 1.0
@@ -42,13 +47,22 @@ SERVICES = {
 }
 """The services from which runs can be fetched, each with its module and its class."""
 
+ALL = "all"
+"""The name with which `--home` imports the sessions of all programs."""
 Sources = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
-        metavar="PATH|SERVICE...",
-        help=f"Files of other tools, or directories of them. With --project, one of {', '.join(SERVICES)}.",
+        metavar="PATH|SERVICE|PROGRAM...",
+        help=(
+            f"Files of other tools, or directories of them. With --project, one of {', '.join(SERVICES)}. "
+            f"With --home, names in its table, or '{ALL}'."
+        ),
         show_default=False,
     ),
+]
+Home = Annotated[
+    bool,
+    typer.Option("--home", help="List the sessions in your home directory, or import those of the named programs."),
 ]
 Project = Annotated[
     str | None, typer.Option("--project", metavar="NAME", help="The project whose traces are fetched from a service.")
@@ -63,9 +77,10 @@ Watch = Annotated[
 
 
 def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
-    sources: Sources,
+    sources: Sources = None,
     output: Output = None,
     project: Project = None,
+    home: Home = False,
     watch: Watch = False,
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
@@ -78,18 +93,26 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
 
     With --project, the sources are services. The client library of a service fetches the traces that were not imported
     yet, and reads keys and addresses from the environment.
+
+    With --home, the sources are names of formats, whose programs' files are looked for in your home directory. Without
+    a name, the programs are listed, with the number and the size of their files.
     """
+    names = [*map(str, sources or ())]
+    _check_names(names, project, home=home)
+    if not names:
+        print_lines(console(), _home_table([*_at_home()]))
+        return
     directory = output or default_directory()
     if ADDRESS.fullmatch(directory.as_posix()):
         raise typer.BadParameter("runs are imported into a local directory", param_hint="-o")
     workers, importing = Engine(engine, address), Importing(directory)
-    services = _services(sources, project)
+    services = _services([] if home else names, project)
     if services and workers != LOCAL:
         raise typer.BadParameter("it reads files, not services", param_hint="--engine")
 
     def import_once() -> bool:
         if project is None:
-            importing.import_files(sources, workers)
+            importing.import_files(_files(names, home=home), workers)
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 
@@ -119,10 +142,52 @@ def _repeat(import_once: Callable[[], bool], min_pause: float, *, watch: bool) -
         import_once()
 
 
-def _services(sources: list[Path], project: str | None) -> list[TraceService]:
+def _at_home() -> Iterator[HomeFiles]:
+    return files_at_home(Path.home(), os.environ)
+
+
+def _check_names(names: list[str], project: str | None, *, home: bool) -> None:
+    """Refuse sources that are missing, and names that are not formats whose places are known."""
+    if not home:
+        if not names:
+            raise typer.BadParameter("name a file, a directory or a service, or use --home")
+        return
     if project is not None:
-        return [_service(str(name), project) for name in sources]
-    for name in map(str, sources):
+        raise typer.BadParameter("it looks for files, not for projects", param_hint="--home")
+    known = [ALL, *(name for name in IMPORT_FORMATS if IMPORT_FORMATS.record(name).home)]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}", param_hint="--home")
+
+
+def _files(names: list[str], *, home: bool) -> Iterator[tuple[Path, bool]]:
+    """Yield the files to import, each with True if the command line names it."""
+    if not home:
+        yield from files_in(map(Path, names))
+        return
+    for at_home in _at_home():
+        if at_home.format in names or ALL in names:
+            yield from ((file, False) for file in at_home.files)
+
+
+def _home_table(found: list[HomeFiles]) -> Iterator[str]:
+    """Yield the lines of a table of the programs that have files."""
+    if not found:
+        yield f"There are no sessions of known programs in {Path.home()}. docs/import.md lists the places."
+        return
+    rows = [("name", "files", "size", "program", "directory")]
+    for at_home in found:
+        count, size = f"{len(at_home.files):,}", size_text(at_home.size)
+        rows.append((at_home.format, count, size, at_home.program, str(at_home.directory)))
+    yield from table_lines(rows, table_width(console()))
+    yield ""
+    yield f"Import them with `trace-recorder import --home NAME...`, or with `{ALL}` as the name."
+
+
+def _services(sources: list[str], project: str | None) -> list[TraceService]:
+    if project is not None:
+        return [_service(name, project) for name in sources]
+    for name in sources:
         if name in SERVICES and not Path(name).exists():
             raise typer.BadParameter(f"{name} is a service: name its project with --project NAME")
     return []
@@ -139,31 +204,33 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only if its size or its modification time has changed. `counts` says how many runs and files
-    had each outcome, such as "written". An unchanged run is counted once, even if its file is read several times. A
-    message about a service that equals the last message about it is not printed again.
+    A file is read again only if its size or its modification time has changed, or those of the log beside a database.
+    `counts` says how many runs and files had each outcome, such as "written". An unchanged run is counted once, even if
+    its file is read several times. A message about a service that equals the last message about it is not printed
+    again.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
         self.counts: Counter[str] = Counter()
         self._directory = directory
         self._progress = progress
-        self._seen: dict[Path, tuple[int, int]] = {}
+        self._seen: dict[Path, tuple[tuple[int, int], ...]] = {}
         self._read_too: set[Path] = set()
         self._versions: dict[str, dict[str, str]] = {}
         self._unchanged: set[Path] = set()
         self._last_messages: dict[str, str] = {}
 
-    def import_files(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
+    def import_files(self, files: Iterable[tuple[Path, bool]], engine: Engine = LOCAL) -> None:
         """Import the files that are new or have changed since they were last imported.
 
+        Each file comes with True if the command line names it. Other files in unknown formats are skipped.
         Other processes only read files. This process decides which runs are imported, and writes them. Therefore the
         imported runs do not depend on the engine.
         """
-        files = [file for file in _files(sources) if self._has_changed(file[0])]
-        read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)
-        with self._progress(len(files)) as progress:
-            for (path, _), file in progress.over(zip(files, read, strict=True)):
+        changed = [file for file in files if self._has_changed(file[0])]
+        read = engine.in_order(_read_whole, changed) if engine.repeats_tasks else map(_read_lazily, changed)
+        with self._progress(len(changed)) as progress:
+            for (path, _), file in progress.over(zip(changed, read, strict=True)):
                 if path not in self._read_too:
                     self._import(path, file, progress)
 
@@ -171,10 +238,10 @@ class Importing:
         if path in self._read_too:
             return False
         try:
-            status = path.stat()
+            files = [path, *filter(Path.is_file, [log_of(path)])]
+            state = tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, files))
         except (OSError, ValueError):  # the error is reported when the file is read
             return True
-        state = status.st_size, status.st_mtime_ns
         if self._seen.get(path) == state:
             return False
         self._seen[path] = state
@@ -324,7 +391,7 @@ def interrupt_held() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+def files_in(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Yield the files, each with True if the command line names it, and otherwise with False.
 
     The files of a directory are sorted by depth, so that an agent's file comes before the files of its sub-agents in

@@ -90,7 +90,7 @@ Join = Annotated[
     bool,
     typer.Option(
         "--join",
-        help="Add the times and results of tools from the session files of Claude Code, Codex, Gemini, opencode.",
+        help="Add the times and results of tools from the program's session file, if the program writes one.",
     ),
 ]
 
@@ -116,8 +116,8 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     command, the proxy prints its addresses, and runs until Ctrl-C. Each session is recorded in its own file. For Python
     programs, `trace-recorder run` records more: steps, tools and sub-agents.
     """
-    if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
-        fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
+    if any(find_spec(name) is None for name in ("httpx2", "uvicorn")):
+        fail("proxy needs httpx2 and uvicorn: pip install 'trace-recorder[proxy]'")
     from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
     directed_command = directed(command or _CODEX, os.environ, Path.cwd())

@@ -26,6 +26,7 @@ from trace_recorder.figures.content.kinds import (
     contents_of_answer,
     text_beside,
 )
+from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, relations_of
@@ -60,6 +61,7 @@ class Show:
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
         self._side_calls = side_calls_of(trajectory)
+        self._inferred_agents = inferred_agents_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
         """Yield the entries of a step or a call. The caller must pass all steps and calls, in order."""
@@ -82,6 +84,8 @@ class Show:
             words.append(call.interaction_id)
             if call.interaction_id in self._side_calls:
                 words.append("side call")
+            if (inferred := self._inferred_agents.get(call.interaction_id)) is not None:
+                words.append(f"sub-agent of {inferred.started_by} (inferred)")
             if not step and call.step_number is not None:
                 words.append(f"in step {call.step_number}")
         if step:

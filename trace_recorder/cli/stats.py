@@ -93,7 +93,8 @@ def figure_lines(figures: Mapping[str, Payload], width: int | None = None) -> It
     tools = [tool for tool in figures["tools"] if tool["calls"]]  # a tool that was only replayed has no figures
     titles = ("tool", "calls", "failed", "no answer", "outcome unknown", "per call")
     yield from table_lines([titles, *map(_tool, tools)], width)
-    yield from table_lines([("MCP server", "calls", "failed", "per call"), *map(_server, figures["servers"])], width)
+    titles = ("MCP server", "calls", "failed", "per call", "prompts", "tool list")
+    yield from table_lines([titles, *map(_server, figures["servers"])], width)
     yield from table_lines([("reward", "runs", *_REWARD_FIGURES), *map(_reward, figures["rewards"])], width)
 
 
@@ -166,7 +167,11 @@ def _tool(row: Mapping[str, Payload]) -> TextRow:
 
 
 def _server(row: Mapping[str, Payload]) -> TextRow:
-    return [row["name"], number(row["calls"]), number(row["failed"]), seconds(row.get("mean_seconds"))]
+    tool_list = ""
+    if "estimated_list_tokens" in row:
+        tool_list = f"~{number(row['estimated_list_tokens'])} tokens"
+    counts = (number(row["calls"]), number(row["failed"]), seconds(row.get("mean_seconds")))
+    return [row["name"], *counts, number(row.get("prompts", "")), tool_list]
 
 
 _REWARD_FIGURES = ("mean", "least", "most")

@@ -56,8 +56,8 @@ By = Annotated[
         "--by",
         metavar="GROUPING",
         callback=_checked,
-        help="Compare groups of runs: by model, provider, task, agent, tool, day, status or meta:KEY. Given twice: a "
-        "table.",
+        help="Compare groups of runs: by model, provider, task, agent, tool, server, day, status or meta:KEY. Given "
+        "twice: a table.",
         show_default=False,
     ),
 ]
@@ -121,6 +121,8 @@ def _heading(comparison: GroupComparison) -> Iterator[str]:
         yield f"{pluralize(comparison.forks, 'fork')}: their figures leave out the calls of their parents"
     if comparison.prices is not None:
         yield f"~: a cost with estimates by {comparison.prices}"
+    if "list_tokens" in _figures(comparison):
+        yield "tool list: the tokens that the tools of MCP servers take of each prompt, estimated by their characters"
     if len(names) == 1:
         yield "cells: successes with a 95 % interval; medians with quartiles, of the runs that have the figure"
     else:
@@ -143,23 +145,34 @@ _TITLES: Mapping[FigureName, str] = {
     "calls": "calls",
     "tool_calls": "tool calls",
     "tool_errors": "tool errors",
+    "list_tokens": "tool list",
 }
 
 
+def _figures(comparison: GroupComparison) -> list[FigureName]:
+    """Return the figures to print. The tokens of lists of tools are left out if no run used an MCP server."""
+    is_known = any(group.figures["list_tokens"] is not None for group in comparison.groups)
+    return [name for name in FIGURES if is_known or name != "list_tokens"]
+
+
 def _groups(comparison: GroupComparison) -> Iterator[_Table]:
-    by, figures = str(comparison.by[0]), _TITLES.values()
-    rows = [(_shown(group.key[0]), f"{group.runs:,}", _success(group), *_spreads(group)) for group in comparison.groups]
+    by, names = str(comparison.by[0]), _figures(comparison)
+    figures = [_TITLES[name] for name in names]
+    rows = [
+        (_shown(group.key[0]), f"{group.runs:,}", _success(group), *_spreads(group, names))
+        for group in comparison.groups
+    ]
     yield _Table([(by, "runs", "success", *figures), *rows])
     reference, differences = _shown(comparison.against), comparison.differences
     if differences:
         yield _Table(
-            [(by, "success", *figures), *map(_difference, differences)],
+            [(by, "success", *figures), *map(partial(_difference, names=names), differences)],
             f"less {reference}: differences of shares (in points) and of medians, with 95 % intervals",
         )
     paired = [(difference.key, difference.pairs) for difference in differences if difference.pairs is not None]
     if paired:
         yield _Table(
-            [(by, "tasks", "success", *figures), *(_paired(key, pairs) for key, pairs in paired)],
+            [(by, "tasks", "success", *figures), *(_paired(key, pairs, names) for key, pairs in paired)],
             f"less {reference}, over the tasks that both did: medians of the differences in each task",
         )
 
@@ -177,8 +190,8 @@ def _success(group: RunGroup) -> str:
     return f"{group.succeeded} of {group.judged}, {group.success.value:.0%} ({low:.0%} to {high:.0%})"
 
 
-def _spreads(group: RunGroup) -> Iterator[str]:
-    for name in FIGURES:
+def _spreads(group: RunGroup, names: Iterable[FigureName]) -> Iterator[str]:
+    for name in names:
         spread = group.figures[name]
         if spread is None:
             yield "?"
@@ -191,21 +204,21 @@ def _spreads(group: RunGroup) -> Iterator[str]:
 def _median(group: RunGroup, name: FigureName, spread: FigureSpread, quartiles: str = "") -> str:
     """Return a median. `~` marks a cost with estimates. The end says how many runs have the figure, if not all."""
     text = _FORMS[name](spread.median.value) + quartiles
-    if name == "cost" and group.estimated_costs:
+    if name == "list_tokens" or (name == "cost" and group.estimated_costs):
         text = f"~{text}"
     if spread.runs < group.runs:
         text += f" of {spread.runs:,}"
     return text
 
 
-def _difference(difference: GroupDifference) -> TextRow:
-    figures = (_change(difference.figures[name], _FORMS[name]) for name in FIGURES)
+def _difference(difference: GroupDifference, names: Iterable[FigureName]) -> TextRow:
+    figures = (_change(difference.figures[name], _FORMS[name]) for name in names)
     return (_shown(difference.key[0]), _change(difference.success, _points), *figures)
 
 
-def _paired(key: GroupKey, pairs: TaskPairs) -> TextRow:
+def _paired(key: GroupKey, pairs: TaskPairs, names: Iterable[FigureName]) -> TextRow:
     cells = []
-    for name in FIGURES:
+    for name in names:
         figure = pairs.figures[name]
         if figure is None:
             cells.append("?")
@@ -261,6 +274,7 @@ _FORMS: Mapping[FigureName, Callable[[float], str]] = {
     "calls": _count,
     "tool_calls": _count,
     "tool_errors": _count,
+    "list_tokens": _count,
 }
 
 

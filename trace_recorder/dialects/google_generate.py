@@ -1,5 +1,10 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), which Vertex AI serves too.
 
+Code Assist (`/v1internal:generateContent`), to which Gemini CLI sends the requests of a Google login, has the same
+dialect in an envelope. The body of a request is in `request`, beside the model, the project and the id of the user's
+prompt. An answer, and each chunk of a stream, is in `response`, beside `traceId` and the credits. An error has no
+envelope. Source: `code_assist/server.ts` and `code_assist/converter.ts` in the repository google-gemini/gemini-cli.
+
 A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` becomes a tool call, and
 `functionResponse` becomes a separate tool message. Every other part is kept unchanged. Parts of an answer that
 `Message` and `LLMResponse` cannot express without loss (a text with a signature, executed code, media) are kept in
@@ -9,7 +14,7 @@ stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from trace_recorder.dialects.blocks import Blocks
@@ -39,6 +44,7 @@ from trace_recorder.values.messages import (
     ToolCall,
     Usage,
 )
+from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
@@ -348,6 +354,77 @@ DIALECT = Dialect(
     numbers_calls=True,
     instructions_apart=True,
     with_system=_with_system_instruction,
+    counting=THOUGHTS_APART,
+    usage_on_request=False,
+    background=None,
+)
+
+
+# ── Code Assist ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_enveloped_request(body: Payload) -> RequestReading:
+    """Read a request's JSON. The model is in the envelope, whose other members are parameters."""
+    envelope = Members(body)
+    reading = read_request(envelope.object("request"))
+    parameters = {**envelope.all(), **reading.parameters}
+    return replace(reading, parameters=parameters, model=as_text(as_dict(body).get("model")))
+
+
+def read_enveloped_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
+    """Read a response's JSON: an answer in its envelope, an array of a stream's chunks, or an error.
+
+    The id is `traceId` if the answer itself has no id, as in Gemini CLI. The rest of the envelope is in `extra`.
+    """
+    if isinstance(body, list):
+        body = _join_enveloped(body).body
+    envelope = Members(body)
+    answer = envelope.object("response")
+    if not answer:
+        return read_response(body, made_up_ids)
+    response = read_response(answer, made_up_ids)
+    identity = response.id or envelope.text("traceId")
+    return replace(response, id=identity, extra={**envelope.rest(), **response.extra})
+
+
+def join_enveloped_stream(text: str) -> JoinedStream:
+    """Join the chunks of a stream into the body that the same answer has without streaming."""
+    return _join_enveloped(read_google_chunks(text))
+
+
+def _join_enveloped(chunks: Iterable[Payload]) -> JoinedStream:
+    """Join the answers in envelopes. For every other member of the envelopes, the last value is kept."""
+    envelope: dict[str, Payload] = {}
+
+    def answers() -> Iterator[Payload]:
+        for chunk in map(as_dict, chunks):
+            envelope.update({name: value for name, value in chunk.items() if name != "response" and value is not None})
+            yield chunk.get("response")
+
+    joined = join_chunks(answers())
+    if joined.body:
+        envelope["response"] = joined.body
+    return replace(joined, body=envelope, error=envelope.get("error"))
+
+
+def _with_enveloped_instruction(body: dict[str, Payload], text: str) -> dict[str, Payload]:
+    return {**body, "request": _with_system_instruction(as_dict(body.get("request")), text)}
+
+
+CODE_ASSIST = Dialect(
+    name="google-code-assist",
+    addresses={r"/v1internal:(?:streamG|g)enerateContent$": "google"},
+    sdks=(),
+    headers={},
+    operation="generate_content",
+    read_request=read_enveloped_request,
+    read_response=read_enveloped_response,
+    join_stream=join_enveloped_stream,
+    not_found=not_found,
+    history=None,
+    numbers_calls=True,
+    instructions_apart=True,
+    with_system=_with_enveloped_instruction,
     counting=THOUGHTS_APART,
     usage_on_request=False,
     background=None,

@@ -5,8 +5,8 @@ both for loaded runs. `intervals.py` has the statistics.
 
 A group is a set of runs, and its figures are those of whole runs. A run is in exactly one group, so two groups have no
 run in common and can be compared. A run that called several models is in the group of that set of models. Only `tool`
-puts a run into several groups, which are therefore not compared. Replays repeat other runs, and running runs have no
-final figures. Both are left out, and counted.
+and `server` put a run into several groups, which are therefore not compared. Replays repeat other runs, and running
+runs have no final figures. Both are left out, and counted.
 
 Each run takes about 70 bytes, and each group and each task its name.
 """
@@ -41,7 +41,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 FIGURES: tuple[FigureName, ...] = get_args(FigureName)
-GroupingKind = Literal["model", "provider", "task", "agent", "tool", "day", "status", "meta"]
+GroupingKind = Literal["model", "provider", "task", "agent", "tool", "server", "day", "status", "meta"]
 RULES: dict[GroupingKind, str] = {
     "model": "a run is in the group of all models that it called",
     "provider": "a run is in the group of all providers that it called",
@@ -49,11 +49,15 @@ RULES: dict[GroupingKind, str] = {
     "agent": "a run is in the group of all named agents in it",
     "tool": "a run is in the group of each tool that it used, with the calls and errors of this tool; "
     "so groups have runs in common, and are not compared",
+    "server": "a run is in the group of each MCP server that it called, or whose tools it offered to a model, with the "
+    "calls, errors and time of this server's tools; so groups have runs in common, and are not compared",
     "day": "a run is in the group of the day (UTC) on which it began",
     "status": "a run is in the group of its status",
     "meta": "a run is in the group of its value in the metadata",
 }
 """What each grouping does with a run."""
+IN_COMMON: frozenset[GroupingKind] = frozenset({"tool", "server"})
+"""The groupings whose groups have runs in common."""
 MAX_GROUPINGS = 2
 _MAX_NAMED = 5
 GroupKey = tuple[str | None, ...]
@@ -72,9 +76,11 @@ class Grouping(Struct, frozen=True):
         return self.kind
 
     def names_of(self, run: RunMeasures) -> Sequence[str | None]:
-        """Return the names of the groups that have the run: one name, or a name for each tool."""
+        """Return the names of the groups that have the run: one name, or a name for each tool or server."""
         if self.kind == "tool":
             return [*run.tools] or [None]
+        if self.kind == "server":
+            return [*run.servers] or [None]
         if self.kind == "meta":
             return [run.metadata.get(self.key)]
         names = {"model": run.models, "provider": run.providers, "agent": run.agents}.get(self.kind)
@@ -98,6 +104,8 @@ def groupings_in(texts: Iterable[str]) -> tuple[Grouping, ...]:
     groupings = tuple(map(grouping_in, texts))
     if not 1 <= len(groupings) <= MAX_GROUPINGS or len({*groupings}) < len(groupings):
         raise QueryError("runs can be grouped by one grouping, or by two different ones")
+    if all(by.kind in IN_COMMON for by in groupings) and len(groupings) > 1:
+        raise QueryError("runs cannot be grouped by tool and server together: a group has the calls of one of the two")
     return groupings
 
 
@@ -222,7 +230,7 @@ def _rounded(value: Payload) -> Payload:
 def compare(runs: Iterable[Trajectory], by: str | Sequence[str], *, against: str | None = None) -> GroupComparison:
     """Compare groups of runs: success, cost, tokens, time, calls and tool errors.
 
-    `by` is "model", "provider", "task", "agent", "tool", "day", "status" or "meta:KEY", or a sequence of two of these.
+    `by` is "model", "provider", "task", "agent", "tool", "server", "day", "status" or "meta:KEY", or a sequence of two.
     Each group is compared with a reference: the group with the name `against` in the last grouping, or else the one
     with the most runs, or the newest day. Costs are in US dollars, times in seconds. Intervals are 95 % confidence
     intervals. A run whose success is unknown is not judged, and does not count as failed. One run is in memory at a
@@ -307,7 +315,7 @@ class GroupedRuns:
             self._add_row(run, key)
 
     def _add_row(self, run: RunMeasures, key: GroupKey) -> None:
-        """Add a run to the columns. In the group of a tool, only this tool is counted."""
+        """Add a run to the columns. In the group of a tool or a server, only its own calls are counted."""
         columns, task, success = self._columns, 0, _UNJUDGED
         if run.task is not None:
             task = self._tasks.setdefault(run.task, len(self._tasks) + 1)
@@ -317,11 +325,15 @@ class GroupedRuns:
         columns.success.append(success)
         columns.estimated.append(run.is_cost_estimated)
         columns.forks.append(run.is_fork)
-        tool_calls, tool_errors = run.tool_calls, run.tool_errors
+        tool_calls, tool_errors, seconds, list_tokens = run.tool_calls, run.tool_errors, run.seconds, run.list_tokens
         for by, name in zip(self.by, key, strict=True):
             if by.kind == "tool" and name is not None:
                 tool_calls, tool_errors = run.tools[name]
-        figures = (run.cost, run.tokens, run.seconds, run.calls, tool_calls, tool_errors)
+            elif by.kind == "server" and name is not None:
+                server = run.servers[name]
+                tool_calls, tool_errors = server.calls, server.errors
+                seconds, list_tokens = server.seconds, server.list_tokens
+        figures = (run.cost, run.tokens, seconds, run.calls, tool_calls, tool_errors, list_tokens)
         for column, value in zip(columns.figures.values(), figures, strict=True):
             column.append(math.nan if value is None else value)
 
@@ -337,7 +349,7 @@ class GroupedRuns:
             reference = _checked(against, self.by[-1], orders[-1])
         groups = {key: self._group(key) for key in self._in_order([order[:most_names] for order in orders])}
         differences: tuple[GroupDifference, ...] = ()
-        if self.by[-1].kind != "tool":
+        if self.by[-1].kind not in IN_COMMON:
             differences = tuple(self._differences(groups, reference))
         source = None
         if any(self._columns.estimated):

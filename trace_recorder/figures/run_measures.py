@@ -6,6 +6,7 @@ keeps the measures of each run as JSON. A long name is shortened, so the measure
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC
 from hashlib import blake2b
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from trace_recorder.clocks import parse_time
-from trace_recorder.figures.stats import Stats
+from trace_recorder.figures.stats import Stats, mean_list_tokens
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ForkedFrom, ReplayOf, run_origin_of
@@ -25,7 +26,28 @@ MAX_NAME_CHARACTERS = 200
 """A longer name of a group is cut here. A digest of the whole name keeps different names apart."""
 MAX_FIGURE = 2.0**53
 """A larger figure is unknown: nobody measured it, and sums of such figures are not finite."""
-FigureName = Literal["cost", "tokens", "seconds", "calls", "tool_calls", "tool_errors"]
+FigureName = Literal["cost", "tokens", "seconds", "calls", "tool_calls", "tool_errors", "list_tokens"]
+
+
+class ServerMeasures(Struct, frozen=True, array_like=True):
+    """What a run did with an MCP server.
+
+    `seconds` is the time of the calls. `list_tokens` is an estimate of the tokens that the server's list of tools takes
+    of each prompt. Each is None if it is unknown, in whole or in part.
+    """
+
+    calls: float = 0
+    errors: float = 0
+    seconds: float | None = None
+    list_tokens: float | None = None
+
+    @classmethod
+    def of(cls, server: Counter[str]) -> ServerMeasures:
+        """Return the measures of a server from its figures in the `Stats` of one run."""
+        seconds = None
+        if server["timed"] == server["calls"]:
+            seconds = server["seconds"]
+        return cls(server["calls"], server["failed"], _figure(seconds), _figure(mean_list_tokens(server)))
 
 
 class RunMeasures(Struct, frozen=True, array_like=True):
@@ -33,7 +55,7 @@ class RunMeasures(Struct, frozen=True, array_like=True):
 
     `cost` is in US dollars, and `seconds` is the time by the clock. `tokens` are those that went into models and came
     out of them. Calls and tools that a recording answered are not counted. `tools` has the numbers of calls and of
-    errors of each tool. `day` is in UTC.
+    errors of each tool. `servers` has the MCP servers, and `list_tokens` is the sum over all of them. `day` is in UTC.
     """
 
     status: str
@@ -54,6 +76,8 @@ class RunMeasures(Struct, frozen=True, array_like=True):
     is_cost_estimated: bool = False
     is_replay: bool = False
     is_fork: bool = False
+    servers: dict[str, ServerMeasures] = {}
+    list_tokens: float | None = None
 
     def to_text(self) -> str:
         """Return the measures as JSON, which `measures_from` reads."""
@@ -80,6 +104,8 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
     if calls.counted["with_prompt"] and not calls.counted["answered_without_tokens"]:
         tokens = calls.tokens["prompt"] + calls.tokens["completion"]
     tools = {name: (int(tool["calls"]), int(tool["failed"])) for name, tool in stats.tools.items() if tool["calls"]}
+    servers = {name_of_value(name) or "": ServerMeasures.of(server) for name, server in stats.servers.items()}
+    list_tokens = [server.list_tokens for server in servers.values() if server.list_tokens is not None]
     success = None
     if isinstance(run.success, bool):
         success = run.success
@@ -102,6 +128,8 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         is_cost_estimated=calls.costs.estimated_calls > 0,
         is_replay=isinstance(origin, ReplayOf),
         is_fork=isinstance(origin, ForkedFrom),
+        servers=servers,
+        list_tokens=_figure(sum(list_tokens)) if list_tokens else None,
     )
 
 

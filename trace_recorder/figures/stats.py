@@ -19,11 +19,12 @@ from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import Cost, Costs, CostSums, Price, cost_of, lacks_price
 from trace_recorder.figures.rewards import rewards_of
+from trace_recorder.figures.servers import ServersOfRun
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, ToolResult, without_none
 from trace_recorder.values.origins import ReplayOf, run_origin_of
 from trace_recorder.values.token_counts import Counts, counts_of
-from trace_recorder.values.tool_uses import tool_uses_of
+from trace_recorder.values.tool_uses import ToolUse, tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 
 TimeSpan = tuple[float, float]
@@ -173,7 +174,7 @@ class Stats:
     models: dict[tuple[str, str], CallSums] = field(default_factory=dict)
     tools: dict[str, Counter[str]] = field(default_factory=dict)
     servers: dict[str, Counter[str]] = field(default_factory=dict)
-    """The calls of tools at MCP servers, by the name of the server."""
+    """The calls of tools at MCP servers, and the tools of servers in prompts, by the name of the server."""
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
     replayed_calls: int = 0
@@ -271,19 +272,29 @@ class Stats:
         return calls
 
     def _add_tools(self, trajectory: Trajectory) -> None:
+        servers = ServersOfRun(trajectory)
+        for tools in servers.offers():
+            server = self._server(tools.server)
+            server.update(prompts=1, list_characters=tools.characters)
+            if tools.tokens is not None:
+                server.update(estimated_prompts=1, list_tokens=tools.tokens)  # type: ignore[call-overload]  # as of seconds
         for _, use in tool_uses_of(trajectory):
             tool, result = self._tool(use.name), use.result
             if result is None:
                 tool.update(calls=1, unanswered=1)
+                self._add_calls_of_servers(servers, use)
             elif result.replayed:
                 tool["replayed"] += 1
             else:
                 tool.update(calls=1, failed=use.failed, outcome_unknown=result.success is None)
                 _add_time(tool, result.duration_seconds)
-                for call in result.mcp:
-                    server = self._server(call.server or "unknown")
-                    server.update(calls=1, failed=call.success is False)
-                    _add_time(server, call.duration_seconds)
+                self._add_calls_of_servers(servers, use)
+
+    def _add_calls_of_servers(self, servers: ServersOfRun, use: ToolUse) -> None:
+        for call in servers.calls(use):
+            server = self._server(call.server)
+            server.update(calls=1, failed=call.failed)
+            _add_time(server, call.seconds)
 
     def _tool(self, name: str) -> Counter[str]:
         return self.tools.setdefault(name, Counter())
@@ -313,11 +324,33 @@ class Stats:
             "servers": [
                 {"name": name, "calls": server["calls"], "failed": server["failed"]}
                 | _times(server["seconds"], server["timed"], server["calls"])
+                | _lists(server)
                 for name, server in servers
             ],
             "rewards": [{"name": name, **self.rewards[name].to_json()} for name in sorted(self.rewards)],
             "seconds": {name: round(seconds, 6) for name, seconds in self.time.items()},
         }
+
+
+def _lists(server: Counter[str]) -> dict[str, Payload]:
+    """Return how many prompts had tools of a server, and the mean of their characters and of their estimated tokens."""
+    if not server["prompts"]:
+        return {}
+    lists: dict[str, Payload] = {
+        "prompts": server["prompts"],
+        "list_characters": round(server["list_characters"] / server["prompts"]),
+    }
+    tokens = mean_list_tokens(server)
+    if tokens is not None:
+        lists["estimated_list_tokens"] = round(tokens)
+    return lists
+
+
+def mean_list_tokens(server: Counter[str]) -> float | None:
+    """Return an estimate of the tokens that a server's list of tools takes in each prompt, or None."""
+    if not server["estimated_prompts"]:
+        return None
+    return server["list_tokens"] / server["estimated_prompts"]
 
 
 def _by_calls(counted: Mapping[str, Counter[str]]) -> list[tuple[str, Counter[str]]]:

@@ -16,7 +16,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
@@ -102,4 +102,8 @@ def _block(block: Payload) -> Payload:
     return block_of_result | without_none(is_error=failed)
 
 
-FORMAT = Format(name="amp", reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART))
+FORMAT = Format(
+    name="amp",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART),
+    home=(HomePlace(program="Amp", directory=".local/share/amp", files=("threads/T-*.json",)),),
+)

@@ -17,7 +17,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import joined_text
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -134,4 +134,12 @@ def _chat_part(part: Payload) -> Payload:
     return part
 
 
-FORMAT = Format(name="continue", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="continue",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Continue", directory=".continue", files=("sessions/*.json",), variable="CONTINUE_GLOBAL_DIR"
+        ),
+    ),
+)

@@ -2,8 +2,10 @@
 
 Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end.
 A result is also a message that the next call sees. Messages with a `parentToolCallId` belong to the sub-agent that the
-tool call with this id started. A call states only its output tokens. A session that was resumed has a
-`session.shutdown` for each of its parts, with the totals of the part. The run's totals are their sums.
+tool call with this id started, and so do all events with the `agentId` of that sub-agent. A `session.usage_record` has
+the tokens, the duration and the time to the first token of the answer that follows it. Older versions state only the
+output tokens of an answer. A session that was resumed has a `session.shutdown` for each of its parts, with the totals
+of the part. The run's totals are their sums.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, a
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory
 from trace_recorder.formats.foreign_runs.run import (
     MAIN,
+    Call,
     ForeignAgent,
     ForeignRun,
     Members,
@@ -24,12 +27,19 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_flag, stated_time, success_of
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.foreign_runs.stated_values import (
+    counts_at,
+    stated_call,
+    stated_flag,
+    stated_time,
+    success_of,
+)
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _START = "session.start"
+_USAGE = "session.usage_record"
 _EVENTS = {_START, "session.resume", "user.message", "assistant.message", "tool.execution_complete"}
 _TOTALS = ("modelMetrics", "tokenDetails", "totalPremiumRequests", "totalApiDurationMs", "codeChanges")
 _EXTRA = ("reasoningOpaque", "encryptedContent", "interactionId", "turnId", "requestId", "apiCallId")
@@ -55,6 +65,10 @@ class _CopilotReader(SessionReader):
         self._running: dict[str, ToolRun] = {}
         self._tool_calls: dict[str, tuple[Members, ForeignAgent]] = {}
         self._names: dict[str, str | None] = {}
+        self._agents: dict[str, str] = {}
+        """The id of the tool call that started each sub-agent, by the id of the sub-agent."""
+        self._usages: dict[str | None, Members] = {}
+        """The usage records whose answers have not come yet, by the ids of the calls at the provider."""
         self._thought: str | None = None
         self._totals: dict[str, Payload] = {}
         self._places: dict[str, int] = {}
@@ -62,7 +76,13 @@ class _CopilotReader(SessionReader):
 
     def read_event(self, line: Members, kind: str, time: str) -> None:
         data = as_dict(line.get("data"))
-        history = self._history(as_text(data.get("parentToolCallId")), time)
+        if kind == "subagent.started":
+            call_id = as_text(data.get("toolCallId")) or ""
+            self._names[call_id] = as_text(data.get("agentName"))
+            if (identity := as_text(line.get("agentId"))) is not None:
+                self._agents[identity] = call_id
+        agent = self._agents.get(as_text(line.get("agentId")) or "")
+        history = self._history(as_text(data.get("parentToolCallId")) or agent, time)
         if kind == "assistant.message":
             self._read_answer(history, data, time)
         elif kind in {"user.message", "system.message"}:
@@ -99,7 +119,8 @@ class _CopilotReader(SessionReader):
             parent_execution_id=execution_id,
         )
         history = self._sub_agents[call_id] = AgentHistory(self.run.events, agent)
-        if prompt := as_text(as_dict(tool_call.get("arguments")).get("prompt")):
+        prompt = as_text(as_dict(tool_call.get("arguments")).get("prompt"))
+        if prompt and not self._agents:  # newer versions, which state the ids of agents, have the prompt as an event
             history.add(Message("user", prompt), time)
         return history
 
@@ -107,7 +128,7 @@ class _CopilotReader(SessionReader):
         content = as_text(data.get("transformedContent")) or as_text(data.get("content"))
         attachments = data.get("attachments") or None
         history.add(Message(role, content, extra=without_none(attachments=attachments)), time)
-        if role == "user":
+        if role == "user" and history is self.history:
             self.run.status = "unknown"
             self.note_task(as_text(data.get("content")))
 
@@ -126,10 +147,13 @@ class _CopilotReader(SessionReader):
             id=as_text(data.get("messageId")),
             extra=without_none(**{name: data.get(name) for name in _EXTRA}),
         )
-        history.call(time, response)
+        call = history.call(time, response)
+        if (usage := self._usages.pop(as_text(data.get("apiCallId")), None)) is not None:
+            _add_usage(call, usage)
         self.note_model(response.model)
-        for call in calls:
-            self._tool_calls[call.call_id] = {"name": call.name, "arguments": call.arguments}, history.agent
+        for tool_call in calls:
+            members: Members = {"name": tool_call.name, "arguments": tool_call.arguments}
+            self._tool_calls[tool_call.call_id] = members, history.agent
 
     def _read_result(self, history: AgentHistory, data: Members, time: str) -> None:
         call_id = as_text(data.get("toolCallId")) or ""
@@ -168,10 +192,11 @@ class _CopilotReader(SessionReader):
     def _read_other(self, data: Members, kind: str, time: str) -> None:
         if kind in {_START, "session.resume", "session.model_change"}:
             self._identify(data)
+        elif kind == _USAGE:
+            usage = as_dict(data.get("usage"))
+            self._usages[as_text(usage.get("apiCallId"))] = usage
         elif kind == "assistant.reasoning":
             self._thought = as_text(data.get("content"))
-        elif kind == "subagent.started":
-            self._names[as_text(data.get("toolCallId")) or ""] = as_text(data.get("agentName"))
         elif kind == "session.error":
             status = as_number(data.get("statusCode"))
             error = {"type": as_text(data.get("errorType")) or "error", "message": as_text(data.get("message")) or ""}
@@ -202,6 +227,29 @@ class _CopilotReader(SessionReader):
         self.run.source |= without_none(version=version, cwd=cwd, branch=branch)
 
 
+def _add_usage(call: Call, record: Members) -> None:
+    """Give a call the tokens, the durations and the finish reason of its usage record."""
+    call.duration_seconds = _seconds(record.get("duration"))
+    call.time_to_first_token_seconds = _seconds(record.get("timeToFirstTokenMs"))
+    call.set_usage(counts_at(record, _COUNTS))
+    if call.response is not None and (reason := as_text(record.get("finishReason"))):
+        call.response["finish_reason"] = reason
+
+
+def _seconds(milliseconds: Payload) -> float | None:
+    number = as_number(milliseconds)
+    return None if number is None else number / 1000
+
+
+_COUNTS = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadTokens",
+    "cache_creation_input_tokens": "cacheWriteTokens",
+    "reasoning_tokens": "reasoningTokens",
+}
+
+
 def _sum(total: Payload, more: Payload) -> Payload:
     """Return the sum of two totals: numbers are added, lists joined, and objects summed member by member."""
     if isinstance(total, dict) and isinstance(more, dict):
@@ -218,4 +266,18 @@ def _execution_id(call_id: str) -> str:
     return joined_id("execution-of", call_id)
 
 
-FORMAT = Format(name="copilot", reader=FormatReader(recognizes=_EVENT.in_any_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="copilot",
+    reader=FormatReader(recognizes=_EVENT.in_any_line, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Copilot CLI",
+            directory=".copilot",
+            files=(
+                "session-state/*/events.jsonl",
+                "session-state/*.jsonl",
+            ),
+            variable="COPILOT_HOME",
+        ),
+    ),
+)

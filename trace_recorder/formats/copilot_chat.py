@@ -30,7 +30,7 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, TimedFact
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import first_known, joined_text, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
@@ -415,4 +415,25 @@ def _status_of(request: dict[str, Payload], *, is_failed: bool) -> Status:
     return "failed" if is_failed else "unknown"
 
 
-FORMAT = Format(name="copilot-chat", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="copilot-chat",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Copilot Chat in VS Code",
+            directory=".config/Code/User",
+            files=(
+                "workspaceStorage/*/chatSessions/*.json*",
+                "globalStorage/emptyWindowChatSessions/*.json*",
+            ),
+        ),
+        HomePlace(
+            program="Copilot Chat in VS Code on macOS",
+            directory="Library/Application Support/Code/User",
+            files=(
+                "workspaceStorage/*/chatSessions/*.json*",
+                "globalStorage/emptyWindowChatSessions/*.json*",
+            ),
+        ),
+    ),
+)

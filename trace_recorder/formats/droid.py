@@ -1,8 +1,9 @@
 """Factory Droid's sessions: a `session_start` line, then messages of blocks.
 
-The messages form a tree by `id` and `parentId`.
+The messages form a tree by `id` and `parentId`. Newer versions state the model of an answer (`modelId`).
 
-The lines state neither the model nor tokens.
+`<session>.settings.json` beside the session has the model, and the tokens of the whole session. No file has the tokens
+of single answers, except those of the last one.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
+from trace_recorder.values.trajectory import Status
 
 _SOURCE_MEMBERS = ("version", "cwd", "title")
+_SETTINGS = ".settings.json"
+_STATUSES: dict[str, Status] = {"completed": "completed", "cancelled": "interrupted"}
 _HIDDEN = "llm_only"
 """The `visibility` of messages that the program wrote."""
 _HEAD = Signs(values={"type": {"session_start"}}, members=("id",))
@@ -29,6 +33,8 @@ _HEAD = Signs(values={"type": {"session_start"}}, members=("id",))
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
     reader = SessionReader(ForeignRun(identity=source.path.stem))
+    settings = source.members_of_part(source.path.with_suffix(_SETTINGS), source.path.parent)
+    reader.note_model(as_text(settings.get("model")))
     positions: dict[str, Position] = {}
     for line in reader.lines(source):
         time = stated_time(line.get("timestamp"))
@@ -43,7 +49,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
             if line.get("type") == "session_start":
                 reader.note_identity(line.get("id"))
                 reader.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if name in line}
+            elif line.get("type") == "agent_turn_outcome":
+                reader.run.status = _STATUSES.get(as_text(line.get("reason")) or "", "unknown")
             reader.keep(as_text(line.get("type")) or "line", line, time)
+    if usage := as_dict(settings.get("tokenUsage")):
+        reader.annotate("session_usage", usage)
+        reader.keep_rest("settings", settings, "tokenUsage")
     yield reader.finish()
 
 
@@ -51,6 +62,8 @@ def _read_message(reader: SessionReader, message: Members, time: str) -> None:
     content = message.get("content")
     if message.get("role") == "assistant":
         call = add_answer(reader.history, {"content": content}, time)
+        call.model = as_text(message.get("modelId")) or reader.run.model
+        reader.note_model(call.model)
         if (identity := as_text(message.get("openaiMessageId"))) and call.response is not None:
             call.response["id"] = identity
         return
@@ -60,4 +73,8 @@ def _read_message(reader: SessionReader, message: Members, time: str) -> None:
         reader.note_task(content)
 
 
-FORMAT = Format(name="droid", reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="droid",
+    reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE),
+    home=(HomePlace(program="Factory Droid", directory=".factory", files=("sessions/**/*.jsonl",)),),
+)

@@ -6,7 +6,7 @@ own passes its record to `register_format` of `trace_recorder.registry`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trace_recorder.formats.foreign_runs.run import ForeignRun
@@ -35,6 +35,23 @@ class FormatReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HomePlace:
+    """Where a program keeps its sessions on the machine of a user. `import --home` looks there."""
+
+    program: str
+    """The name of the program, as its makers write it."""
+    directory: str
+    """The directory of the program, below the user's home directory."""
+    files: Sequence[str]
+    """Patterns of the files with sessions, below `directory`. `**` means any directories.
+
+    Other files may match too: each file is recognised by its content before it is imported.
+    """
+    variable: str | None = None
+    """The environment variable that names another directory in place of `directory`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """One format of another tool: how its files are read, how runs are written in it, or both."""
 
@@ -44,3 +61,5 @@ class Format:
     writer: FormatWriter | None = None
     export_name: str | None = None
     """The name for `export --format`, if it is not `name`."""
+    home: Sequence[HomePlace] = ()
+    """Where the programs that write the format keep their files, if these places are known."""

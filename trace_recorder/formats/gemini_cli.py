@@ -26,7 +26,7 @@ from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source, session_lines
 from trace_recorder.formats.foreign_runs.stated_values import stated_call, stated_time, usage_at
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
@@ -302,4 +302,8 @@ def _usage(tokens: Members) -> Usage:
     return usage_at(counts, _COUNTS, without_none(toolUsePromptTokenCount=counts.integer("tool")))
 
 
-FORMAT = Format(name="gemini-cli", reader=FormatReader(recognizes=recognizes, read=read, counting=THOUGHTS_APART))
+FORMAT = Format(
+    name="gemini-cli",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=THOUGHTS_APART),
+    home=(HomePlace(program="Gemini CLI", directory=".gemini", files=("tmp/*/chats/*.json*",)),),
+)

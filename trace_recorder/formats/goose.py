@@ -23,7 +23,7 @@ from trace_recorder.formats.foreign_runs.stated_values import (
     stated_object,
     stated_time,
 )
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -98,7 +98,7 @@ _EXPORT = Signs(members=("working_dir",), lists=("conversation",))
 def recognizes(source: Source) -> bool:
     """Return whether the file is goose's database, an export, or a session as lines."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             return database.has("sessions", "id", "working_dir") and database.has(
                 "messages", "session_id", "content_json", "created_timestamp"
             )
@@ -110,7 +110,7 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             yield from _in_tables(database)
         return
     document = as_dict(source.document)
@@ -239,4 +239,17 @@ class _GooseReader(SessionReader):
                 self.keep("usage of a compaction", row)
 
 
-FORMAT = Format(name="goose", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="goose",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="goose",
+            directory=".local/share/goose",
+            files=(
+                "sessions/sessions.db",
+                "sessions/*.jsonl",
+            ),
+        ),
+    ),
+)

@@ -1,7 +1,9 @@
-"""Grok CLI's sessions. Each has two files: the messages, and the updates of the Agent Client Protocol.
+"""Sessions of Grok CLI and Grok Build. Each has two files: the messages, and updates of the Agent Client Protocol.
 
 `chat_history.jsonl` has messages, each with a type and without a time. The reasoning of an answer is a separate line
 before the answer, and so is a search that the server ran (`backend_tool_call`).
+
+Beside it, `usage.json` has the tokens of the session, `summary.json` its times, and `tool_definitions.json` its tools.
 
 `updates.jsonl` has an update of the same session in each line. An import of a directory ignores this file if
 `chat_history.jsonl` is beside it. A text or a thought may come in several updates. An answer ends when `streamStartMs`
@@ -16,19 +18,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts
-from trace_recorder.formats.foreign_runs.agent_history import AnswerParts
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.formats.foreign_runs.agent_history import AnswerParts, first_text
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
-from trace_recorder.formats.foreign_runs.stated_values import bare_call, stated_call, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.foreign_runs.stated_values import bare_call, stated_call, stated_time, text_in_tag
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 _KINDS = {"system", "user", "assistant", "tool_result", "reasoning", "backend_tool_call"}
 _BEFORE_ANSWERS = {"reasoning", "backend_tool_call"}
+_OF_GROK = {"model_fingerprint", "encrypted_content", "model_id", "prompt_index"}
+"""Members that only messages of Grok have. With models of other providers, Grok Build writes no fingerprints."""
+_TYPED = "user_query"
+"""The tag around the words that the user typed."""
 
 
 def recognizes(source: Source) -> bool:
@@ -36,14 +42,15 @@ def recognizes(source: Source) -> bool:
     lines = [as_dict(line.value) for line in source.first_lines]
     kinds = [as_text(line.get("type")) for line in lines]
     known = bool(kinds) and set(kinds) <= _KINDS and not any("message" in line for line in lines)
-    return known and any("model_fingerprint" in line or "encrypted_content" in line for line in lines)
+    return known and any(line.keys() & _OF_GROK for line in lines)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the session of a file."""
-    reader = SessionReader(ForeignRun(identity=source.path.parent.name or source.path.stem, provider="xai"))
+    reader = SessionReader(ForeignRun(identity=source.path.parent.name or source.path.stem))
     if (updates := source.path.with_name("updates.jsonl")).is_file():
         source.read_too.add(updates)
+    tools = _read_facts(reader, source)
     lines_before: list[Members] = []
     for line in reader.lines(source):
         kind = as_text(line.get("type"))
@@ -61,7 +68,24 @@ def read(source: Source) -> Iterator[ForeignRun]:
             _add_message(reader, kind or "", line)
     if lines_before:
         _add_answer(reader, {}, lines_before)
+    for event in reader.run.events:
+        if isinstance(event, Call):
+            event.tools = tools
     yield reader.finish()
+
+
+def _read_facts(reader: SessionReader, source: Source) -> list[Payload]:
+    """Set the facts of the session from the files beside its messages. Return the tools."""
+    directory = source.path.absolute().parent
+    summary = source.members_of_part(directory / "summary.json", directory)
+    usage = as_dict(source.members_of_part(directory / "usage.json", directory).get("session"))
+    run = reader.run
+    run.start_time, run.end_time = stated_time(summary.get("created_at")), stated_time(summary.get("updated_at"))
+    run.source |= without_none(cwd=as_dict(summary.get("info")).get("cwd"), title=summary.get("generated_title"))
+    if usage:
+        reader.annotate("session_usage", usage)
+    tools = source.part(directory / "tool_definitions.json", directory)
+    return [] if tools is None else as_list(tools.document)
 
 
 def _add_message(reader: SessionReader, kind: str, members: Members) -> None:
@@ -72,7 +96,10 @@ def _add_message(reader: SessionReader, kind: str, members: Members) -> None:
         reader.history.add(Message("tool", content, call_id=call_id, extra=extra), "")
         return
     reader.history.add(Message(kind, content, extra=extra), "")
-    if kind == "user" and "synthetic_reason" not in members:
+    typed = text_in_tag(first_text(content), _TYPED)
+    if kind == "user" and typed:
+        reader.note_task(typed)
+    elif kind == "user" and "synthetic_reason" not in members and "<user_info>" not in first_text(content):
         reader.note_task(content)
 
 
@@ -94,14 +121,19 @@ def _add_answer(reader: SessionReader, members: Members, lines_before: list[Memb
         extra=without_none(model_fingerprint=members.get("model_fingerprint"), before=lines_before or None),
     )
     call = reader.history.call("", response)
-    call.provider = reader.run.provider
+    if "model_fingerprint" in members:
+        call.provider = reader.run.provider = "xai"
     call.parameters = without_none(reasoning_effort=members.get("reasoning_effort"))
     reader.note_model(response.model)
     if not members:
         call.complete, call.ended_by = False, "no answer follows the reasoning"
 
 
-FORMAT = Format(name="grok", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="grok",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="Grok CLI", directory=".grok", files=("sessions/**/chat_history.jsonl",)),),
+)
 
 
 _ENDED = {"completed": False, "failed": True}

@@ -1,4 +1,7 @@
-"""Hermes Agent's exported sessions. Each line is a session as a JSON object, with `messages` in OpenAI's form.
+"""Hermes Agent's sessions: its database `state.db`, or exports.
+
+Each line of an export is a session as a JSON object, with `messages` in OpenAI's form. An export may also be one
+document: a session, or a list of sessions. The database has the same members in the tables `sessions` and `messages`.
 
 Tokens are stated for the session as a whole. A session may have more calls than answers, because `api_call_count` also
 counts retries, and requests that make titles. A message whose `active` is 0 was withdrawn.
@@ -6,18 +9,19 @@ counts retries, and requests that make titles. A message whose `active` is 0 was
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, json_value
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.agent_history import first_text
 from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
-from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.source import Line, Source
+from trace_recorder.formats.foreign_runs.sqlite_file import is_database, open_database
 from trace_recorder.formats.foreign_runs.stated_values import bare_call, stated_time
-from trace_recorder.formats.format import Format, FormatReader
-from trace_recorder.values.messages import LLMResponse, Message, without_none
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
+from trace_recorder.values.messages import LLMResponse, Message, Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _SESSION = Signs(members=("id", "source", "messages", "system_prompt", "api_call_count"))
@@ -25,16 +29,44 @@ _TOTALS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 _USAGE = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "cost_status")
 
 
+def recognizes(source: Source) -> bool:
+    """Return whether the file is Hermes' database, or has exported sessions."""
+    if is_database(source):
+        with open_database(source) as database:
+            columns = ("id", "source", "system_prompt", "api_call_count")
+            return database.has("sessions", *columns) and database.has("messages", "session_id", "active", "timestamp")
+    return _SESSION.in_any_line(source) or any(map(_SESSION.match, _sessions_of(source.document)))
+
+
+def _sessions_of(document: Payload) -> list[Payload]:
+    """Return the sessions in a document that is a session, or a list of sessions."""
+    return document if isinstance(document, list) else [document]
+
+
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the session of each line."""
+    """Yield each session of the file."""
+    if is_database(source):
+        yield from _read_database(source)
+        return
     unread = []
-    for line in source.each_line():
+    lines: Iterable[Line] = source.each_line()
+    if source.document is not None:
+        lines = [Line(number, value) for number, value in enumerate(_sessions_of(source.document), start=1)]
+    for line in lines:
         if _SESSION.match(line.value):
             yield _read_session(as_dict(line.value))
         else:
             unread.append(f"line {line.number}: {line.why or 'it is not a session'}")
     if unread:
         raise TrajectoryFormatError(f"{source.path} has lines that are not sessions: {'; '.join(unread[:3])}")
+
+
+def _read_database(source: Source) -> Iterator[ForeignRun]:
+    with open_database(source) as database:
+        for session in [*database.rows("sessions", "order by started_at, id")]:
+            rows = database.rows("messages", "where session_id = ? order by id", session.get("id"))
+            messages = [{**row, "tool_calls": json_value(as_text(row.get("tool_calls")) or "")} for row in rows]
+            yield _read_session({**session, "messages": messages})
 
 
 def _read_session(session: Members) -> ForeignRun:
@@ -80,4 +112,8 @@ def _read_message(reader: SessionReader, message: Members) -> None:
             reader.note_task(content)
 
 
-FORMAT = Format(name="hermes", reader=FormatReader(recognizes=_SESSION.in_any_line, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="hermes",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="Hermes Agent", directory=".hermes", files=("state.db",), variable="HERMES_HOME"),),
+)

@@ -15,7 +15,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
@@ -107,4 +107,8 @@ def _result(block: Payload) -> Payload:
     return result
 
 
-FORMAT = Format(name="iflow", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="iflow",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="iFlow", directory=".iflow", files=("projects/*/*.jsonl",)),),
+)

@@ -26,7 +26,7 @@ from trace_recorder.formats.foreign_runs.run import (
 )
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time, success_of
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -186,4 +186,15 @@ def _message(message: Members, role: str) -> Members:
     )
 
 
-FORMAT = Format(name="mini-swe-agent", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="mini-swe-agent",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="mini-swe-agent",
+            directory=".config/mini-swe-agent",
+            files=("*.traj.json",),
+            variable="MSWEA_GLOBAL_CONFIG_DIR",
+        ),
+    ),
+)

@@ -30,7 +30,7 @@ from trace_recorder.formats.foreign_runs.run import (
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
 from trace_recorder.formats.foreign_runs.stated_values import joined_text, stated_time, success_of
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.formats.openhands_v0 import EventView, add_costs
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -264,7 +264,11 @@ def _result(event: Members) -> Members:
     return {"role": "tool", "content": content, **call} | without_none(extra=rest or None)
 
 
-FORMAT = Format(name="openhands", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))
+FORMAT = Format(
+    name="openhands",
+    reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
+    home=(HomePlace(program="OpenHands", directory=".openhands", files=("conversations/*/base_state.json",)),),
+)
 
 
 _KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "latency_sec"}

@@ -5,8 +5,7 @@ A file is one document, a list of rows, or lines. A conversation is a list of me
 states nothing else about the call.
 
 Benchmarks, training sets and dumps of prompts have the chat form. All other formats are tried before the chat form.
-Anthropic's form has `tool_use` and `tool_result` blocks. Cline and Roo write it (`api_conversation_history.json`, with
-a time `ts` for each message).
+Anthropic's form has `tool_use` and `tool_result` blocks. Cline and Roo use it, with a time `ts` for each message.
 """
 
 from __future__ import annotations
@@ -199,10 +198,18 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
     members = as_dict(line.value)
     identity = as_text(members.get("id")) or as_text(members.get("sessionId")) or name
     reader = SessionReader(ForeignRun(identity=identity, model=as_text(members.get("model"))))
+    read_block_messages(reader, members, messages_in(line.value))
+    run = reader.finish()
+    add_row(run, line, _OF_THE_RUN)
+    return run
+
+
+def read_block_messages(reader: SessionReader, members: Members, messages: list[Payload]) -> None:
+    """Add the system prompt and the messages of a conversation. `members` are those of the object around the list."""
     system = content_of(members.get("system_prompt") or members.get("system"))
     if system is not None:
         reader.history.add(Message("system", system), "")
-    for number, message in enumerate(map(as_dict, messages_in(line.value)), start=1):
+    for number, message in enumerate(map(as_dict, messages), start=1):
         role = as_text(message.get("role"))
         if role == "assistant":
             read_answer(reader, message, as_list(members.get("tools")))
@@ -213,9 +220,6 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
             reader.history.add(Message("system", content), stated_time(message.get("ts")))
         else:
             reader.add_gap(f"message {number}", "it has no role")
-    run = reader.finish()
-    add_row(run, line, _OF_THE_RUN)
-    return run
 
 
 def read_prompt(reader: SessionReader, message: Members) -> None:

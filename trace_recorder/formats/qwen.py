@@ -4,24 +4,42 @@ The content of a line is in Google's dialect.
 
 An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation. A session
 that was forked begins with copies of another session's lines (`forkedFrom`).
+
+Newer versions write a file for each sub-agent. Its lines are those of a session with an `agentId`, and a line with tool
+calls follows the line with the text and the tokens of the same answer:
+
+    chats/<session>.jsonl
+    subagents/<session>/agent-<id>.jsonl, agent-<id>.meta.json      `toolUseId` is the call that started the sub-agent
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from trace_recorder.dialects import google_generate
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text
-from trace_recorder.formats.foreign_runs.agent_history import Position, given_by_another_session, last_answer
-from trace_recorder.formats.foreign_runs.run import ForeignRun, Members
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
+from trace_recorder.errors import TrajectoryFormatError
+from trace_recorder.formats.foreign_runs.agent_history import (
+    AgentHistory,
+    Position,
+    given_by_another_session,
+    in_time_order,
+    last_answer,
+)
+from trace_recorder.formats.foreign_runs.run import ForeignRun, Members, joined_id
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_members, stated_time
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
+_CHATS = "chats"
+_AGENT = "agentId"
+"""A member that only lines of sub-agents have."""
 _SPEAKERS = {"user", "assistant", "tool_result"}
 _COMPRESSION = "chat_compression"
 _FORKED_FROM = "forkedFrom"
@@ -30,34 +48,73 @@ _MESSAGE = Signs(values={"type": _SPEAKERS}, members=("uuid", "message/parts"))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the session of a file."""
+    """Yield the session of a file, with its sub-agents' files."""
     reader = _QwenReader(ForeignRun(identity=source.path.stem))
-    for line in reader.lines(source):
-        reader.read_line(line)
-    reader.close()
-    yield reader.finish()
+    reader.read_file(source)
+    started: dict[str | None, StartedAgents] = {None: StartedAgents(reader.history)}
+    events = [reader.run.events]
+    for file, meta in sorted(_sub_agents(source), key=lambda found: as_int(found[1].get("depth")) or 0):
+        parent = started.get(as_text(meta.get("parentAgentId")), started[None])
+        history = _history_of_agent(file, meta, parent, reader.run.model)
+        started[history.agent.agent_id] = StartedAgents(history)
+        events.append(history.events)
+    executions = chain.from_iterable(agents.executions for agents in started.values())
+    reader.run.events = in_time_order(*events, *executions)
+    yield reader.run
+
+
+def _sub_agents(session: Source) -> Iterator[tuple[Source, Members]]:
+    """Yield the files of a session's sub-agents, each with its meta file."""
+    if session.path.parent.name != _CHATS:
+        return
+    directory = session.path.absolute().parent.parent / "subagents" / session.path.stem
+    for path in sorted(directory.glob("agent-*.jsonl")):
+        file = session.part(path, directory)
+        if file is not None:
+            yield file, session.members_of_part(path.with_suffix(".meta.json"), directory)
+
+
+def _history_of_agent(file: Source, meta: Members, parent: StartedAgents, model: str | None) -> AgentHistory:
+    """Read the file of a sub-agent. `model` is the model of the session, which the lines of the file do not state."""
+    identity = as_text(meta.get("agentId")) or file.path.stem.removeprefix("agent-")
+    name = as_text(meta.get("agentType")) or as_text(meta.get("subagentName"))
+    agent = parent.agent(identity, as_text(meta.get("toolUseId")) or "", name)
+    reader = _QwenReader(ForeignRun(identity=identity, model=model), AgentHistory([], agent))
+    try:
+        reader.read_file(file)
+    except (OSError, TrajectoryFormatError) as error:
+        reader.add_gap(f"to read {file.path.name}", str(error))
+    return reader.history
 
 
 class _QwenReader(SessionReader):
-    """Reads one session."""
+    """Reads one session, or the file of a sub-agent."""
 
-    def __init__(self, run: ForeignRun) -> None:
-        super().__init__(run)
+    def __init__(self, run: ForeignRun, history: AgentHistory | None = None) -> None:
+        super().__init__(run, history)
         self._positions: dict[str, Position] = {}
         self._answer: Members | None = None
         self._parts: list[Payload] = []
+        self._model_of_parent = run.model
+
+    def read_file(self, source: Source) -> None:
+        """Read the lines of a file."""
+        for line in self.lines(source):
+            self.read_line(line)
+        self.close()
+        self.finish()
 
     def read_line(self, line: Members) -> None:
         time = stated_time(line.get("timestamp"))
-        kind, uuid = as_text(line.get("type")), as_text(line.get("uuid"))
-        if kind == "assistant" and self._answer is not None and uuid == self._answer.get("uuid"):
+        kind = as_text(line.get("type"))
+        if kind == "assistant" and self._answer is not None and _continues(line, self._answer):
             self._answer |= {name: value for name, value in line.items() if value is not None}
             self._parts += as_list(as_dict(line.get("message")).get("parts"))
             return
         self.close()
         if isinstance(line.get(_FORKED_FROM), dict):
             self.run.parent = as_text(line[_FORKED_FROM].get("sessionId"))
-            with given_by_another_session(self.run, self.run.events):
+            with given_by_another_session(self.run, self.history.events):
                 self._read_new_line(line, time)
         else:
             self._read_new_line(line, time)
@@ -65,7 +122,10 @@ class _QwenReader(SessionReader):
     def _read_new_line(self, line: Members, time: str) -> None:
         kind, uuid, parent = (as_text(line.get(name)) for name in ("type", "uuid", "parentUuid"))
         parts = as_list(as_dict(line.get("message")).get("parts"))
-        self.note_identity(line.get("sessionId"))
+        session, agent = as_text(line.get("sessionId")), as_text(line.get(_AGENT))
+        if session is not None:
+            self.run.session = session
+            self.run.identity = session if agent is None else joined_id(session, "agent", agent)
         self.run.source |= stated_members(line, _SOURCE_MEMBERS)
         if kind in _SPEAKERS and parent in self._positions:
             self.history.return_to(self._positions[parent])
@@ -101,7 +161,7 @@ class _QwenReader(SessionReader):
         if line is None:
             return
         if isinstance(line.get(_FORKED_FROM), dict):
-            with given_by_another_session(self.run, self.run.events):
+            with given_by_another_session(self.run, self.history.events):
                 self._add_call(line)
         else:
             self._add_call(line)
@@ -114,7 +174,29 @@ class _QwenReader(SessionReader):
         response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
         answer = last_answer(google_generate.read_message(content))
         call = self.history.call(stated_time(line.get("timestamp")), response, answer)
+        call.model = call.model or self._model_of_parent
         self.note_model(call.model)
 
 
-FORMAT = Format(name="qwen", reader=FormatReader(recognizes=_MESSAGE.in_any_line, read=read, counting=WHOLE))
+def _continues(line: Members, answer: Members) -> bool:
+    """Return whether a line of the assistant has more parts of the answer of the line before it."""
+    if line.get("uuid") == answer.get("uuid"):
+        return True
+    is_next = line.get("parentUuid") == answer.get("uuid")
+    return is_next and _AGENT in line and "usageMetadata" not in line
+
+
+FORMAT = Format(
+    name="qwen",
+    reader=FormatReader(recognizes=_MESSAGE.in_any_line, read=read, counting=WHOLE),
+    home=(
+        HomePlace(
+            program="Qwen Code",
+            directory=".qwen",
+            files=(
+                "projects/*/chats/*.jsonl",
+                "tmp/*/chats/*.jsonl",
+            ),
+        ),
+    ),
+)

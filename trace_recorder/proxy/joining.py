@@ -6,8 +6,8 @@ ids of tool calls are compared, and then the texts and the tool calls. For each 
 file and the run.
 
 The open run writes all records, and masks secrets in them. Values of the file that JSON cannot express, such as NaN,
-become descriptions. The paths of the files are as in Claude Code 2.1.197, Codex
-0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
+become descriptions. The paths of the files are as in Claude Code 2.1.332, Codex 0.171.0, Gemini CLI 0.61.0, opencode
+1.18.33, pi 1.6.0, Qwen Code 0.24.4, Kimi Code 2.1.0, Copilot CLI 1.0.102, Cline 3.0.65 and Droid 0.215.0.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from glob import escape
 from pathlib import Path
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clocks import now, parse_time
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.facts import GapFact, ToolCallFact, ToolResultFact
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, ToolRun
 from trace_recorder.formats.foreign_runs.source import Source
@@ -33,6 +34,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import without_none
+from trace_recorder.values.token_counts import Counting, completion_tokens, counting_of, prompt_tokens
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
@@ -40,6 +42,7 @@ JOINED_FROM = "joined_from"
 
 The annotation has the session's file, format and id, how many calls were matched, and how many tools were added.
 """
+_CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
 """A program may write a line of the session up to this many seconds before the program sends its first request."""
@@ -55,16 +58,16 @@ def join_session_file(recorder: TrajectoryRecorder, session: str | None) -> None
     if run is None:
         return
     recorded = load_own(recorder.trajectory_path)
-    since = 0.0
+    began = 0.0
     started = parse_time(recorded.start_time or "")
     if started is not None:
-        since = started.timestamp() - _SLACK_SECONDS
+        began = started.timestamp()
     fitting = []
-    for source in map(Source, session_files(os.environ, session, since)):
+    for source in map(Source, session_files(os.environ, session, began - _SLACK_SECONDS)):
         if format_of(source) is None:
             continue
         for foreign_run in read_foreign_runs(source):
-            joined = JoinedSession(run, recorded, foreign_run, since)
+            joined = JoinedSession(run, recorded, foreign_run, began)
             if joined.belongs(session):
                 fitting.append(joined)
     if len(fitting) == 1 or (fitting and session is not None):
@@ -87,16 +90,24 @@ class _CallPair:
 
 
 class JoinedSession:
-    """A session and the run that it belongs to: the calls that both have, and the tools that the run lacks."""
+    """A session and the run that it belongs to: the calls that both have, and the tools that the run lacks.
 
-    def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, since: float) -> None:
+    `began` is the time at which the run began, in seconds since 1970. A session may have begun before, even a moment
+    before. So an earlier call that the run lacks is not a disagreement.
+    """
+
+    def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, began: float) -> None:
         self._run = run
         self._session = session
+        since = began - _SLACK_SECONDS
         calls = [call for call in session.events if isinstance(call, Call) and call.response and _is_after(call, since)]
         for call in calls:
             # The response is compared with a recorded response, in which secrets are masked.
             call.response = json.loads(run.redaction.mask(json.dumps(call.response))[0])
-        self._pairs, self._unknown = _pair_calls(calls, recorded.llm_interactions)
+        calls.sort(key=lambda call: not _is_after(call, began))  # those that surely belong to the run choose first
+        self._counting = counting_of(session.format)
+        self._pairs, unknown = _pair_calls(calls, recorded.llm_interactions, self._counting)
+        self._unknown = [call for call in unknown if _is_after(call, began)]
         executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
         self._executions = {
             tool.call_id: tool for tool in executions if tool.call_id and tool.ended and _is_after(tool, since)
@@ -111,11 +122,15 @@ class JoinedSession:
     def belongs(self, session: str | None) -> bool:
         """Return whether this is the session of the run.
 
-        If `session` is None, most calls of the session must be calls of the run.
+        If `session` is None, most calls of the session must be calls of the run, with the same tokens, because two
+        conversations may have the same short answer.
         """
         if session is not None:
             return self._session.identity == session
-        return len(self._pairs) > len(self._unknown)
+        same = 0
+        for pair in self._pairs:
+            same += not any(_token_differences(pair.of_session, pair.recorded, self._counting))
+        return same > len(self._unknown)
 
     def annotation(self) -> Members:
         """Return the value of the annotation `joined_from`."""
@@ -142,7 +157,7 @@ class JoinedSession:
         for call in self._unknown:
             yield f"a call of the session at {call.time}", "only the session file has this call"
         for pair in self._pairs:
-            for why in _differences(pair.of_session, pair.of_run):
+            for why in _differences(pair, self._counting):
                 yield f"{pair.recorded.interaction_id} and the session file", why
 
 
@@ -155,8 +170,14 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 # ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_CallPair], list[Call]]:
-    """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
+def _pair_calls(
+    calls: list[Call], recorded: Iterable[LLMInteraction], counting: Counting
+) -> tuple[list[_CallPair], list[Call]]:
+    """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner.
+
+    Of several calls of the run, the partner is one with the same tokens, and then the nearest in time. `counting` is
+    how the file counts tokens.
+    """
     answered = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_CallPair] = []
     for keys in (_response_id, _call_ids, _texts):
@@ -171,7 +192,7 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
             if candidates is None:
                 unknown.append(call)
                 continue
-            nearest = min(candidates, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
+            nearest = min(candidates, key=partial(_distance, call, response, counting))
             candidates.remove(nearest)
             answered.remove(nearest)
             pairs.append(_CallPair(response, *nearest))
@@ -179,6 +200,13 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
         if pairs and keys is _response_id:
             break  # the file has ids of responses, so a call whose id is not in the run is not a call of the run
     return pairs, calls
+
+
+def _distance(
+    call: Call, response: Members, counting: Counting, candidate: tuple[LLMInteraction, Members]
+) -> tuple[int, float]:
+    differences = sum(1 for _ in _token_differences(response, candidate[0], counting))
+    return differences, _seconds_apart(candidate[0].timestamp, call.time)
 
 
 def _seconds_apart(first: str, second: str) -> float:
@@ -217,16 +245,32 @@ def _request(call: Members) -> str:
     return json.dumps([call.get("name"), call.get("arguments")], sort_keys=True)
 
 
-def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
-    """Yield the differences between two descriptions of one response."""
+def _differences(pair: _CallPair, counting: Counting) -> Iterator[str]:
+    """Yield the differences between two descriptions of one response. `counting` is how the file counts tokens."""
+    of_session, of_run = pair.of_session, pair.of_run
     if _text(of_session) != _text(of_run):
         yield "they have different texts"
     if [*map(_request, _calls(of_session))] != [*map(_request, _calls(of_run))]:
         yield "they have different tool calls"
-    of_file, recorded = as_dict(of_session.get("usage")), as_dict(of_run.get("usage"))
-    for name in ("input_tokens", "output_tokens"):
-        if name in of_file and name in recorded and of_file[name] != recorded[name]:
-            yield f"{name} is {of_file[name]} in the file, and {recorded[name]} in the run"
+    yield from _token_differences(of_session, pair.recorded, counting)
+
+
+def _token_differences(response: Members, recorded: LLMInteraction, counting: Counting) -> Iterator[str]:
+    """Yield the differences between the token counts of a response in a file and those of a call of the run.
+
+    Files of some programs leave thoughts out of the output in one version, and include them in another.
+    """
+    usage = as_dict(response.get("usage"))
+    prompt, completion = as_int(usage.get("input_tokens")), as_int(usage.get("output_tokens"))
+    if prompt is not None and counting.cache_apart:
+        prompt += sum(as_int(usage.get(name)) or 0 for name in _CACHED)
+    tokens = prompt_tokens(recorded)
+    if prompt is not None and tokens not in {None, prompt}:
+        yield f"input_tokens is {prompt} in the file, and {tokens} in the run"
+    thoughts = as_int(usage.get("reasoning_tokens")) or 0
+    tokens = completion_tokens(recorded)
+    if completion is not None and tokens not in {None, completion, completion + thoughts}:
+        yield f"output_tokens is {completion} in the file, and {tokens} in the run"
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -298,6 +342,12 @@ PLACES = (
     SessionPlace("CODEX_HOME", "~/.codex", "sessions/*/*/*/rollout-*-{session}.jsonl"),
     SessionPlace("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.json*"),
     SessionPlace("XDG_DATA_HOME", "~/.local/share", "opencode/opencode.db"),
+    SessionPlace("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*/*_{session}.jsonl"),
+    SessionPlace("QWEN_HOME", "~/.qwen", "projects/*/chats/{session}.jsonl"),
+    SessionPlace("KIMI_CODE_HOME", "~/.kimi-code", "sessions/*/*/agents/main/wire.jsonl"),
+    SessionPlace("COPILOT_HOME", "~/.copilot", "session-state/{session}/events.jsonl"),
+    SessionPlace("CLINE_DATA_DIR", "~/.cline/data", "sessions/*/[0-9]*.messages.json"),
+    SessionPlace("FACTORY_HOME_OVERRIDE", "~", ".factory/sessions/*/{session}.jsonl"),
 )
 
 

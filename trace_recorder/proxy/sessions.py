@@ -36,10 +36,10 @@ from trace_recorder.background_work import yield_to_others
 from trace_recorder.capture.decoding import may_be_encoded, plain_request
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.dialects.dialect import dialect_of
-from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join_session_file
 from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
+from trace_recorder.proxy.sub_agents import SessionTree, SubAgent, sub_agent_of
 from trace_recorder.recording.manual_records import MAX_SESSION_CHARACTERS
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
@@ -47,12 +47,10 @@ from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import Message
 
 SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
-SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
-"""Headers with the id of a session. Claude Code 2.1 sends the first, and Codex 0.169 sends the others."""
-_CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
-"""Headers of Claude Code: the id of the sub-agent that sends a request, and of the sub-agent that started it."""
-_CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
-"""A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` its sub-agent."""
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id", "x-session-id")
+"""Headers with the id of a session. Claude Code 2.1 sends the first, and Codex 0.171 the next two. opencode 1.18 and pi
+1.6 send `session-id` or `x-session-id`, which depends on the provider.
+"""
 IDLE_SECONDS = 3600.0
 """If the proxy runs no program, a session ends after this many seconds without a request."""
 _LONG_PROMPT_BYTES = 256 * 1024
@@ -83,17 +81,6 @@ class SessionKey:
     metadata: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SubAgent:
-    """The sub-agent that sends a request.
-
-    `parent` is the sub-agent that started this sub-agent, or None if the main agent started it.
-    """
-
-    identity: str
-    parent: str | None = None
-
-
 @dataclass(eq=False)
 class Session:
     """An open session, with the recorder of its run."""
@@ -121,6 +108,11 @@ class Session:
         """The run of the session, or None if it could not begin."""
         return self.recorder._lifecycle.run
 
+    @property
+    def main_session(self) -> str | None:
+        """The program's id of the session, if a header has it."""
+        return self.key.identity if self.key.source == "header" else None
+
     def journal_bytes(self) -> int:
         """Return the size of the run's journal."""
         return 0 if self.run is None else self.run.journal_bytes
@@ -131,16 +123,16 @@ class Session:
         If the same request failed before, return the context in which it was sent. In this context, recording counts
         the new request as the next attempt.
         """
-        digest = request.digest() if self.failed else b""
+        digest = request.digest(self.main_session) if self.failed else b""
         for failure in self.failed:
             if failure[0] == digest:
                 self.failed.remove(failure)
                 return failure[1]
-        return self._context_of(request.sub_agent())
+        return self._context_of(request.sub_agent(self.main_session))
 
     def remember_failure(self, request: SessionRequest, context: Context) -> None:
         """Remember a failed request, because its program may send it again."""
-        self.failed.append((request.digest(), context))
+        self.failed.append((request.digest(self.main_session), context))
 
     def _context_of(self, agent: SubAgent | None) -> Context:
         """Return a copy of the context of a sub-agent, or of the session if `agent` is None."""
@@ -168,21 +160,9 @@ class SessionRequest:
     """The body as it was sent. It may have a content encoding."""
     raw_headers: list[tuple[bytes, bytes]]
 
-    def sub_agent(self) -> SubAgent | None:
+    def sub_agent(self, main_session: str | None) -> SubAgent | None:
         """Return the sub-agent that sends the request, or None if the headers name no sub-agent."""
-        if identity := self.header(_CLAUDE_AGENT):
-            return SubAgent(identity, self.header(_CLAUDE_PARENT))
-        try:
-            turn = json.loads(self.header(_CODEX_TURN) or "null")
-        except ours(ValueError, RecursionError):
-            return None
-        name = as_dict(turn).get("agent_name")
-        if not isinstance(name, str) or name in {"", _CODEX_MAIN}:
-            return None
-        parent = name.rpartition("/")[0]
-        if parent == _CODEX_MAIN:
-            return SubAgent(name)
-        return SubAgent(name, parent)
+        return sub_agent_of(self.header, main_session)
 
     def plain_body(self) -> bytes:
         """Return the body without its content encoding. Raises TooLargeError."""
@@ -192,9 +172,9 @@ class SessionRequest:
         """Whether reading the prompt would stop the event loop. A compressed body may have a prompt of any length."""
         return len(self.body) > _LONG_PROMPT_BYTES or may_be_encoded(self.raw_headers, self.body)
 
-    def digest(self) -> bytes:
+    def digest(self, main_session: str | None) -> bytes:
         """Return a digest of the request and its agent, because two agents of a session may send the same request."""
-        sender = f"{self.url}\0{self.sub_agent()}\0".encode("utf-8", "surrogatepass")
+        sender = f"{self.url}\0{self.sub_agent(main_session)}\0".encode("utf-8", "surrogatepass")
         return blake2b(sender + self.body, digest_size=16).digest()
 
 
@@ -235,6 +215,7 @@ class Sessions:
         self._beginner = ThreadPoolExecutor(1, "trace-recorder-begin")
         self._beginning: dict[tuple[SessionSource, str], asyncio.Future[Session]] = {}
         self._conversations = _Conversations()
+        self._tree = SessionTree()
         self._max_open = max_open or _max_open_runs()
         self._joins = join
         self._ender = ThreadPoolExecutor(1, "trace-recorder-end")
@@ -280,6 +261,7 @@ class Sessions:
             return SessionKey("path", "\0".join(request.chosen), task, metadata)
         for name in self._headers:
             if identity := request.header(name):
+                identity = self._tree.main_of(identity, request.header)
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
         if self._command:
             return SessionKey("program", "", self._task or shlex.join(self._command))

@@ -46,6 +46,7 @@ _KNOWN = (
     Upstream(CHATGPT, "https://chatgpt.com/backend-api/codex", {}),
     Upstream("anthropic", "https://api.anthropic.com", _of_dialect("anthropic")),
     Upstream("google", "https://generativelanguage.googleapis.com", _of_dialect("google")),
+    Upstream("code-assist", "https://cloudcode-pa.googleapis.com", {"CODE_ASSIST_ENDPOINT": ""}),
     Upstream("ollama", "http://127.0.0.1:11434", _of_dialect("ollama")),
     Upstream("openrouter", "https://openrouter.ai", {"OPENROUTER_BASE_URL": "/api/v1"}),
     Upstream("azure", "", {"AZURE_OPENAI_ENDPOINT": ""}),

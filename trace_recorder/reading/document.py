@@ -33,6 +33,7 @@ from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
+    MCPCall,
     Message,
     Payload,
     RequestReading,
@@ -315,7 +316,15 @@ def _step(
         messages=messages,
         llm_response=_response(document.get("llm_response")),
         tool_calls=tuple(manual.read_tool_call(call) for call in document.get("tool_calls") or ()),
-        tool_results=tuple(manual.read_tool_result(result) for result in document.get("tool_results") or ()),
+        tool_results=tuple(map(_tool_result, document.get("tool_results") or ())),
         interaction=interactions.get(document.get("interaction_id", "")),
         extra={name: value for name, value in document.items() if name not in _STEP_MEMBERS},
     )
+
+
+def _tool_result(document: Payload) -> ToolResult:
+    result = manual.read_tool_result(document)
+    if isinstance(document, dict) and isinstance(document.get("mcp"), list):
+        calls = (read_value(MCPCall, call) for call in document["mcp"] if isinstance(call, dict))
+        return replace(result, mcp=tuple(calls))
+    return result

@@ -65,7 +65,7 @@ from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, Journ
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import ToolResult
+from trace_recorder.values.messages import MCPServer, ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -107,6 +107,12 @@ class Fold(RunFold):
         limit = math.inf if self.journal is None else MAX_READINGS
         self._request_reader = RequestReader(self._items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self._items, self.table, readings=self._request_reader.readings)
+
+    @property
+    def mcp_servers(self) -> tuple[MCPServer, ...]:
+        """The connections to MCP servers."""
+        self._read_waiting()
+        return self._mcp.servers()
 
     @property
     def items(self) -> ItemTable:
@@ -329,6 +335,7 @@ class Fold(RunFold):
             "agent_steps": steps,
             "metrics": metrics_of(interactions, steps, self.run.redactions),
             "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
+            "mcp_servers": self.mcp_servers,
         }
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:

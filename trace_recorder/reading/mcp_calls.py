@@ -15,12 +15,19 @@ from trace_recorder.facts import TOOL_USE_ID, MCPEndFact, MCPMessageFact, ToolCa
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.json_text import NotJsonError, parse
-from trace_recorder.values.messages import MCPCall, Payload
+from trace_recorder.values.messages import MCPCall, MCPServer, Payload
 
 _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
+_PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+"""The member of `_meta` of a request in which a client without a handshake states the version of the protocol."""
+
+
+def name_for_models(server: str, tool: str) -> str:
+    """Return the name that clients give models for a server's tool."""
+    return _NOT_IN_NAMES.sub("_", f"mcp__{server}__{tool}")
 
 
 @dataclass(slots=True)
@@ -32,10 +39,21 @@ class ServerConnection:
     """The name that the client's configuration gives the server."""
     own_name: str | None = None
     version: str | None = None
+    transport: str | None = None
+    protocol_version: str | None = None
+    tools: dict[str, None] = field(default_factory=dict)
+    """The names of the tools that the server listed."""
     open: dict[str, ServerCall] = field(default_factory=dict)
     """The calls by their request ids, as JSON texts: 1 and "1" are two ids."""
     initialize: Payload = None
     """The id of the request that asks the server for its name."""
+    lists: set[str] = field(default_factory=set)
+    """The ids of the requests for the server's tools that have no answer yet, as JSON texts."""
+
+    @property
+    def server(self) -> str | None:
+        """The name in the client's configuration, or else the server's own."""
+        return self.configured or self.own_name
 
     def learn(self, information: Payload) -> None:
         """Take the name and the version that a server states of itself."""
@@ -43,13 +61,19 @@ class ServerConnection:
             self.own_name = _text(information.get("name")) or self.own_name
             self.version = _text(information.get("version")) or self.version
 
+    def value(self) -> MCPServer:
+        """Return the connection as a value."""
+        return MCPServer(
+            self.connection_id, self.server, self.version, self.transport, self.protocol_version, tuple(self.tools)
+        )
+
 
 @dataclass(slots=True, eq=False)
 class ServerCall:
     """A call of a tool at a server."""
 
     connection: ServerConnection
-    request_id: Payload
+    request: Mapping[str, Payload]
     tool: str | None
     began: str
     made_in: str | None = None
@@ -60,7 +84,12 @@ class ServerCall:
     progress: int = 0
     ended: str | None = None
     success: bool | None = None
-    result: Payload = None
+    answer: Mapping[str, Payload] | None = None
+
+    @property
+    def request_id(self) -> Payload:
+        """The id of the request."""
+        return self.request["id"]
 
     @property
     def execution_id(self) -> str:
@@ -74,21 +103,25 @@ class ServerCall:
         configured = self.connection.configured
         if configured is None:
             return name.startswith("mcp__") and name.endswith(f"__{self.tool}")
-        return _NOT_IN_NAMES.sub("_", name) == _NOT_IN_NAMES.sub("_", f"mcp__{configured}__{self.tool}")
+        return _NOT_IN_NAMES.sub("_", name) == name_for_models(configured, self.tool)
 
     def value(self, joined_by: str | None) -> MCPCall:
         """Return the call as a value."""
+        answer = _object(self.answer)
         return MCPCall(
             self.connection.connection_id,
             self.request_id,
             self.tool,
-            self.connection.configured or self.connection.own_name,
+            self.connection.server,
             self.connection.version,
             joined_by,
             self.success,
-            _object(self.result).get("structuredContent"),
+            _object(answer.get("error")).get("code"),
+            _object(answer.get("result")).get("structuredContent"),
             self.progress,
+            self.began,
             seconds_between(self.began, self.ended),
+            (self.request,) if self.answer is None else (self.request, self.answer),
         )
 
 
@@ -106,12 +139,17 @@ class MCPCalls:
         """Read one message. Yield the fact of a tool execution if the message begins or ends one."""
         connection = self._connection(fact.connection_id)
         connection.configured = fact.server or connection.configured
+        connection.transport = fact.transport or connection.transport
         if not isinstance(fact.message, Mapping):
             return
         if fact.direction == "sent":
             yield from self._read_sent(record, fact, fact.message, connection)
         else:
             yield from self._read_received(record, fact.message, connection)
+
+    def servers(self) -> tuple[MCPServer, ...]:
+        """Return the connections as values, in the order of their first messages."""
+        return tuple(connection.value() for connection in self.connections.values())
 
     def read_end(self, record: Record, fact: MCPEndFact) -> list[OfExecution]:
         """Read the end of a connection. Return the ends of the calls that the server has not answered."""
@@ -128,8 +166,12 @@ class MCPCalls:
         record: Record, fact: MCPMessageFact, message: Mapping[str, Payload], connection: ServerConnection
     ) -> Iterator[OfExecution]:
         method, parameters = message.get("method"), _object(message.get("params"))
+        meta = _object(parameters.get("_meta"))
+        connection.protocol_version = _text(meta.get(_PROTOCOL_VERSION)) or connection.protocol_version
         if method == "initialize":
             connection.initialize = message.get("id")
+        if method == "tools/list":
+            connection.lists.add(_key(message.get("id")))
         if method == "notifications/cancelled":
             key = _key(parameters.get("requestId"))
             if key in connection.open:
@@ -137,9 +179,8 @@ class MCPCalls:
                 yield _end_of(cancelled, record, success=None, ended_by="the client cancelled it"), cancelled
         if method != "tools/call" or "id" not in message:
             return
-        meta = _object(parameters.get("_meta"))
         tool, token = _text(parameters.get("name")), meta.get("progressToken")
-        call = ServerCall(connection, message["id"], tool, record.time, fact.execution_id, progress_token=token)
+        call = ServerCall(connection, message, tool, record.time, fact.execution_id, progress_token=token)
         connection.open[_key(call.request_id)] = call
         members = {name: getattr(fact, name) for name in ("agent", "agent_id", "parent_agent_id", "step_id")}
         asked = ToolCallFact(
@@ -162,16 +203,19 @@ class MCPCalls:
                 call.progress += call.progress_token is not None and call.progress_token == token
         if "method" in message or "id" not in message:
             return
-        result = message.get("result")
+        result, key = message.get("result"), _key(message["id"])
         if isinstance(result, Mapping):
             connection.learn(_object(result.get("_meta")).get(_SERVER_INFO))
             if message["id"] == connection.initialize:
                 connection.learn(result.get("serverInfo"))
-        key = _key(message["id"])
+                connection.protocol_version = _text(result.get("protocolVersion")) or connection.protocol_version
+        if key in connection.lists:
+            connection.lists.remove(key)
+            connection.tools |= dict.fromkeys(_names_of_tools(result))
         if key not in connection.open:
             return
         call = connection.open.pop(key)
-        call.result = result
+        call.answer = message
         if "error" in message:
             stated = _object(message["error"])
             error = {"type": f"MCP error {stated.get('code')}", "message": str(stated.get("message"))}
@@ -204,6 +248,16 @@ def _end_of(
         result=result,
         error=error,
     )
+
+
+def _names_of_tools(result: Payload) -> Iterator[str]:
+    """Yield the names in a list of tools, or in one page of such a list."""
+    tools = _object(result).get("tools")
+    if isinstance(tools, Sequence) and not isinstance(tools, str):
+        for tool in tools:
+            name = _text(_object(tool).get("name"))
+            if name is not None:
+                yield name
 
 
 # ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,7 +295,11 @@ def says_the_same(result: Payload, sent: Payload) -> bool:
 
     A result with other blocks than texts, such as images, is the same only if the blocks are.
     """
-    if result == sent or (isinstance(sent, str) and _parsed(sent) in (result, {"content": result})):
+    if result == sent:
+        return True
+    if result is None:  # the server gave none, so the model saw a text of the client's
+        return False
+    if isinstance(sent, str) and _parsed(sent) in (result, {"content": result}):
         return True
     blocks = result if isinstance(result, list) else [result]
     if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):

@@ -139,6 +139,13 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("success", "boolean", "whether the tool succeeded"),
         Column("result", "text", "the result that the tool returned: a text, or JSON"),
         *(_ERROR, _SECONDS, _REPLAYED),
+        Column("server", "text", "the MCP server of the tool; the names of several servers are joined by commas"),
+        Column("server_version", "text", "the version that the server states"),
+        Column(
+            "joined_by",
+            "text",
+            "how the server's call was joined to the model's: id, name, or execution if the agent's own tool made it",
+        ),
     ),
     "messages": (
         *_SUCCESS,

@@ -28,7 +28,7 @@ from trace_recorder.tables.columns import TABLES, TableName, column_cells, json_
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages, NumberedMessages
-from trace_recorder.values.messages import Message, Payload, ToolResult
+from trace_recorder.values.messages import MCPCall, Message, Payload, ToolResult
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
@@ -307,6 +307,7 @@ def _tool_call_rows(run: Trajectory) -> Iterator[TableRow]:
             "name": name,
             "arguments": call and json_text(call.arguments),
             **_result_cells(result),
+            **_server_cells(result),
         }
 
 
@@ -325,6 +326,22 @@ def _result_cells(result: ToolResult | None) -> TableRow:
         "duration_seconds": duration,
         "is_replayed": result.replayed,
     }
+
+
+def _server_cells(result: ToolResult | None) -> TableRow:
+    calls: Sequence[MCPCall] = ()
+    if result is not None:
+        calls = result.mcp
+    return {
+        "server": _joined(call.server for call in calls),
+        "server_version": _joined(call.version for call in calls),
+        "joined_by": _joined(call.joined_by for call in calls),
+    }
+
+
+def _joined(names: Iterable[str | None]) -> str | None:
+    """Return the distinct names, joined by commas, or None if no name is known."""
+    return ", ".join(dict.fromkeys(filter(None, names))) or None
 
 
 def _reward_rows(run: Trajectory) -> Iterator[TableRow]:

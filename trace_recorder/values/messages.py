@@ -17,6 +17,7 @@ from trace_recorder.values.document_members import (
     Given,
     InDocument,
     Name,
+    NotInDocument,
     NullIfEmpty,
     Seconds,
     Unchecked,
@@ -24,7 +25,7 @@ from trace_recorder.values.document_members import (
     renderer_of,
 )
 from trace_recorder.values.short_forms import folded_rows, table
-from trace_recorder.values.structs import Struct, field
+from trace_recorder.values.structs import Struct, equal_but, field
 
 Payload = Any
 """A provider's raw JSON: dict, list, str, int, float, bool or None."""
@@ -62,8 +63,10 @@ class MCPCall(Struct, frozen=True, gc=False):
     server's own, and `version` is the server's. `tool` is the name at the server. `joined_by` says how the model's
     call was found: by its "id" in the request, or by its "name" and equal arguments. If the tool ran inside a tool of
     the agent, it is "execution". `success` is false if the server answered with an error or did not answer, and null if
-    the call was cancelled. `structured_content` is the server's, `progress` counts the notifications of progress, and
-    `duration_seconds` is the time from the request to the answer.
+    the call was cancelled. `error_code` is the code of an error of the protocol. `structured_content` is the server's,
+    `progress` counts the notifications of progress, `timestamp` is when the request was sent, and `duration_seconds` is
+    the time from the request to the answer. `messages` has the request and its answer as they were sent, if the journal
+    has them.
     """
 
     connection_id: str
@@ -73,9 +76,35 @@ class MCPCall(Struct, frozen=True, gc=False):
     version: Unchecked[str | None] = None
     joined_by: str | None = None
     success: bool | None = None
+    error_code: Unchecked[int | None] = None
     structured_content: Payload = None
     progress: Count = 0
+    timestamp: str | None = None
     duration_seconds: Seconds | None = None
+    messages: NotInDocument[tuple[Payload, ...]] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is MCPCall and equal_but(self, other, "messages")
+
+    __hash__ = None  # type: ignore[assignment]  # its parts are dicts
+
+    to_document = render
+
+
+class MCPServer(Struct, frozen=True, gc=False):
+    """A connection to an MCP server.
+
+    `server` and `version` are those of its calls (`MCPCall`). `transport` is "stdio", "sse" or "streamable_http",
+    `protocol_version` is the version of the protocol that client and server agreed on, and `tools` has the names of the
+    tools that the server listed. Each is missing if the messages do not state it.
+    """
+
+    connection_id: str
+    server: str | None = None
+    version: str | None = None
+    transport: str | None = None
+    protocol_version: str | None = None
+    tools: tuple[str, ...] = ()
 
     to_document = render
 

@@ -33,7 +33,15 @@ from trace_recorder.values.document_members import (
 )
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_table import SharedSequence
-from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import (
+    LLMResponse,
+    MCPServer,
+    Message,
+    Payload,
+    ToolCall,
+    ToolResult,
+    without_none,
+)
 from trace_recorder.values.short_forms import MAX_ROWS, call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but
 
@@ -244,6 +252,8 @@ class Trajectory(_ReadOnDemand):
     rewards: Always[tuple[Reward, ...]] = ()
     gaps: Always[tuple[Gap, ...]] = ()
     removals: tuple[Removal, ...] = ()
+    mcp_servers: tuple[MCPServer, ...] = ()
+    """The connections to MCP servers whose messages are on file."""
     journal_records: Count | None = field(default=None, compare=False)
     """How many records of its journal this trajectory covers, or None if the document does not state that."""
     path: NotInDocument[Path | None] = field(default=None, compare=False)

@@ -161,10 +161,16 @@ class RunAnswers:
         """Return elements that raw requests refer to, except damaged elements."""
         return RawItems.of(self.trajectory).items(numbers)
 
-    def steps(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
-        """Return steps with their tool calls and results. Raises IndexError."""
+    def steps(self, numbers: Iterable[int], limits: TextLimits = CUT, *, server_messages: bool = False) -> list[Json]:
+        """Return steps with their tool calls and results. Raises IndexError.
+
+        If `server_messages` is True, the calls of MCP servers have their messages.
+        """
         steps = self.trajectory.agent_steps
-        return [step_detail(number, _element(steps, number - 1), limits) for number in numbers]
+        return [
+            step_detail(number, _element(steps, number - 1), limits, server_messages=server_messages)
+            for number in numbers
+        ]
 
     def _interaction(self, number: int) -> LLMInteraction:
         return _element(self.trajectory.llm_interactions, number - 1)

@@ -89,7 +89,7 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
         "run": {"version": "1", "id": name, "writable": False, **outline},
         "messages": answers.messages(range(counts["messages"]), WHOLE),
         "interactions": answers.interactions(interactions, WHOLE),
-        "steps": answers.steps(steps, WHOLE),
+        "steps": answers.steps(steps, WHOLE, server_messages=True),
         "items": answers.items(range(counts["items"])),
         "raw": {str(number): answers.raw(number) for number in interactions},
     }

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from trace_recorder.figures.content.kinds import kind_of_part
 from trace_recorder.values.content_parts import Image, Other, Part, Text, images_of, parts_of
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
-from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import (
+    Choice,
+    LLMResponse,
+    MCPCall,
+    Message,
+    Payload,
+    ToolCall,
+    ToolResult,
+    without_none,
+)
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep
 
@@ -289,8 +298,11 @@ def _choice(choice: Choice, limits: TextLimits) -> Json:
     }
 
 
-def step_detail(number: int, step: AgentStep, limits: TextLimits) -> Json:
-    """Return a step with its tool calls and results, and with the messages and the answer that only the step has."""
+def step_detail(number: int, step: AgentStep, limits: TextLimits, *, server_messages: bool = False) -> Json:
+    """Return a step with its tool calls and results, and with the messages and the answer that only the step has.
+
+    If `server_messages` is True, each call of an MCP server has its request and its answer as they were sent.
+    """
     messages = None
     if step.messages is not None:
         messages = [message_json(None, message, limits) for message in step.messages]
@@ -301,7 +313,8 @@ def step_detail(number: int, step: AgentStep, limits: TextLimits) -> Json:
         "messages": messages,
         "response": _own_response(step, limits),
         "tool_calls": [
-            _call(call, result, limits) for _, call, result in tool_uses(step.tool_calls, step.tool_results)
+            _call(call, result, limits, server_messages=server_messages)
+            for _, call, result in tool_uses(step.tool_calls, step.tool_results)
         ],
         "extra": _optional_json(step.extra, limits),
     }
@@ -315,22 +328,23 @@ def _own_response(step: AgentStep, limits: TextLimits) -> Json | None:
     return response_json(response, limits)
 
 
-def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits) -> Json:
+def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits, *, server_messages: bool) -> Json:
     source = call or result
     members: Json = {
         "call_id": source and source.call_id,
         "name": source and source.name,
         "arguments": call and json_part(call.arguments, limits),
-        "result": result and result_json(result, limits),
+        "result": result and result_json(result, limits, server_messages=server_messages),
     }
     if call is None:
         members["unrequested"] = True
     return members
 
 
-def result_json(result: ToolResult, limits: TextLimits) -> Json:
-    """Return the result of a tool."""
-    return {
+def result_json(result: ToolResult, limits: TextLimits, *, server_messages: bool) -> Json:
+    """Return the result of a tool. `mcp` has the calls of MCP servers, if there are any."""
+    calls = [_server_call(call, limits, with_messages=server_messages) for call in result.mcp]
+    return without_none(mcp=calls or None) | {
         "success": result.success,
         "parts": value_parts(result.result, limits),
         "error": limited_text_part("text", result.error, limits) if result.error is not None else None,
@@ -338,3 +352,21 @@ def result_json(result: ToolResult, limits: TextLimits) -> Json:
         "duration_seconds": result.duration_seconds,
         "execution_id": result.execution_id,
     }
+
+
+def _server_call(call: MCPCall, limits: TextLimits, *, with_messages: bool) -> Json:
+    """Return a call of a tool at an MCP server."""
+    members: Json = {
+        "server": call.server,
+        "version": call.version,
+        "tool": call.tool,
+        "joined_by": call.joined_by,
+        "success": call.success,
+        "progress": call.progress,
+        "duration_seconds": call.duration_seconds,
+    }
+    if call.structured_content is not None:
+        members["structured_content"] = json_part(call.structured_content, limits)
+    if with_messages:
+        members["messages"] = [*call.messages]
+    return members

@@ -259,7 +259,7 @@ def _message(answers: RunAnswers, number: int) -> Json:
 
 
 def _step(answers: RunAnswers, number: int) -> Json:
-    return answers.steps([number], WHOLE)[0]
+    return answers.steps([number], WHOLE, server_messages=True)[0]
 
 
 def _numbers(run: OpenRun, kind: str, query: Mapping[str, str]) -> Sequence[int]:

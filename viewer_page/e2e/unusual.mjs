@@ -53,6 +53,16 @@ export function unusualTests(test, setup) {
     }
   });
 
+  test("groups by server have the calls of the server, and mark the tokens of its tools as an estimate", async () => {
+    const page = await setup().page({ at: setup().unusual.address });
+    await page.getByRole("combobox", { name: "Group by" }).fill("server");
+    const table = page.locator(".groups-tables table").first();
+    await table.locator("thead", { hasText: "Tool list" }).waitFor();
+    const row = await table.locator("tbody tr", { hasText: "misbehaving" }).allInnerTexts();
+    assert.match(row.join(), /\s8 \(8 to 8\)\s+2 \(2 to 2\)\s+≈ [\d.]+ \(/);
+    await closed(page);
+  });
+
   test("the colours of a terminal are drawn, other escape sequences are left out, and nothing becomes HTML", async () => {
     const page = await setup().run(setup().unusual.coloured, "step/1", { address: setup().unusual.address });
     const result = page.locator(".row.selected .result");
@@ -167,6 +177,42 @@ export function unusualTests(test, setup) {
       await page.locator(".tip", { hasText: "side call" }).waitFor();
       assert.deepEqual(await page.locator("rect.llm").evaluateAll((all) => all.map((one) => one.classList.contains("side"))), [true, false, false]);
       await hasCount(page.locator(".figures", { hasText: "side call" }), 1);
+      await closed(page);
+    });
+
+    test(`a tool of an MCP server shows the server, both messages on demand, and what the model did not see: ${kind}`, async () => {
+      const page = await opened(setup().unusual.servers, "step/1");
+      const tools = page.locator(".row.selected .tool");
+      await eventually(async () => assert.deepEqual(await page.locator(".row.selected .server-head").allInnerTexts().then((all) => all.map((one) => one.replace(/\d[\d.]* m?s$/, "TIME").replace(/\s+/g, " "))), [
+        "misbehaving 1.2 joined by name and arguments",
+        "misbehaving 1.2 joined by name and arguments",
+        "misbehaving 1.2 joined by name and arguments, 2 progress notifications",
+        "misbehaving 1.2 joined by name and arguments",
+        "misbehaving 1.2 joined by name and arguments",
+        ...Array.from({ length: 3 }, () => "misbehaving 1.2 add, TIME"),
+      ]));
+      const seen = tools.filter({ hasText: "mcp__misbehaving__image" }).locator(".labelled.warning");
+      assert.equal(await seen.locator(".diff del").innerText(), "\n\n[image image/png 4 characters]");
+      assert.equal(await seen.locator(".diff").innerText(), "a picture\n\n[image image/png 4 characters]");
+      assert.deepEqual(await tools.evaluateAll((all) => all.map((one) => one.querySelector(".labelled.warning") !== null)), [false, true, false, false, true, false]);
+      const add = tools.first();
+      assert.doesNotMatch(await add.innerText(), /tools\/call/);
+      await add.getByRole("button", { name: "Request and answer" }).click();
+      await add.getByText("tools/call").waitFor();
+      const message = async (title, sign) => {
+        await add.locator("section", { hasText: title }).getByRole("button").first().click();
+        return eventually(async () => {
+          const copied = JSON.parse(await page.evaluate(() => navigator.clipboard.readText()));
+          assert.ok(sign in copied);
+          return copied;
+        });
+      };
+      const request = await message("Request", "method");
+      const answer = await message("Answer", "result");
+      assert.deepEqual([request.method, request.params.name, request.params.arguments], ["tools/call", "add", { a: 1, b: 2 }]);
+      assert.deepEqual(answer, { jsonrpc: "2.0", id: request.id, result: { content: [{ type: "text", text: "3" }], structuredContent: { total: 3 }, isError: false } });
+      await seen.scrollIntoViewIfNeeded();
+      await setup().picture(page, `servers-${kind.replace(" ", "-")}-light-1400`);
       await closed(page);
     });
 

@@ -20,7 +20,7 @@ from trace_recorder.attach.handoff import Handoff
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.all_clients import client_patch
 from trace_recorder.capture.seam import guard
-from trace_recorder.capture.unseen_clients import unseen_clients
+from trace_recorder.capture.unseen_clients import unseen_clients, unseen_programs
 from trace_recorder.recording import process
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -77,6 +77,8 @@ class ProcessRecorder:
         other process is known only to its parent.
         """
         with guard.protect("record the end of this process"):
+            for program in unseen_programs():
+                self._handoff.report_unseen(program)
             error = uncaught_exception()
             if error is None and self._exit_code:
                 error = SystemExit(self._exit_code)

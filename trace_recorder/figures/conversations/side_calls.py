@@ -21,7 +21,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]:
     """Return the side calls of a run. `turns` are all its turns."""
-    if not _is_of_proxy(trajectory):
+    if not is_of_proxy(trajectory):
         return frozenset()
     with_tools = {key_of_agent(turn.interaction) for turn in turns if turn.tools}
     alone = {
@@ -38,7 +38,7 @@ def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]
 
 def side_calls_of(trajectory: Trajectory) -> frozenset[str]:
     """Return the ids of the side calls of a run. The conversations are read only if some call may be a side call."""
-    if not _is_of_proxy(trajectory):
+    if not is_of_proxy(trajectory):
         return frozenset()
     calls = interactions_of(trajectory)
     without_tools = [call for call in calls if not call.tools]
@@ -47,7 +47,7 @@ def side_calls_of(trajectory: Trajectory) -> frozenset[str]:
     return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns_of(trajectory)))
 
 
-def _is_of_proxy(trajectory: Trajectory) -> bool:
+def is_of_proxy(trajectory: Trajectory) -> bool:
     """Whether the proxy recorded the run. The proxy writes into the metadata how it found the session."""
     return "session_from" in trajectory.metadata
 

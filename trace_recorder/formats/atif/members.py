@@ -20,15 +20,18 @@ from trace_recorder.formats.atif.own_members import (
     AGENT_EXTRA,
     CALL_EXTRA,
     RESULT_EXTRA,
+    SERVER_CALLS,
     TOOL_STEP_FLAG,
     UNNAMED_AGENT,
     CallExtra,
     extra_of,
+    values_of_connections,
 )
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import (
     Choice,
     LLMResponse,
+    MCPCall,
     Message,
     Payload,
     ToolCall,
@@ -293,6 +296,7 @@ def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResu
         result=value,
         error=error,
         duration_seconds=extra.get("duration_seconds"),
+        mcp=values_of_connections(MCPCall, extra.get(SERVER_CALLS)),
     )
 
 

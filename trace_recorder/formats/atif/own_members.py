@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Callable, Mapping
+from typing import TypedDict, TypeVar
 
+from trace_recorder.dialects.json_access import as_list
+from trace_recorder.reading.document import read_value
 from trace_recorder.values.messages import Payload
+
+Value = TypeVar("Value")
 
 TOOL_STEP_FLAG = "tools_alone"
 """The member of a step's `extra` that marks a tool step: a tool ran that no model asked for."""
@@ -64,6 +68,13 @@ class ResultExtra(TypedDict, total=False):
     duration_seconds: Payload
 
 
+SERVER_CALLS = "mcp"
+"""The member of a result's `extra` with the calls of MCP servers, as the document has them.
+
+It is not a `ResultExtra`: an imported run keeps it in the tool's message, because its results have no place for it.
+"""
+
+
 class AgentExtra(TypedDict, total=False):
     """The `extra` of the agent of a trajectory."""
 
@@ -77,6 +88,15 @@ CALL_EXTRA = frozenset(CallExtra.__annotations__)
 RECORDED_STEP = frozenset(AtifRecordedStep.__annotations__)
 RESULT_EXTRA = frozenset(ResultExtra.__annotations__)
 AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
+
+
+def values_of_connections(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]:
+    """Return the MCP servers, or the calls of servers, that our view wrote.
+
+    Another tool may have a list of its own in this place. Its elements do not name a connection.
+    """
+    ours = (one for one in as_list(documents) if isinstance(one, dict) and "connection_id" in one)
+    return tuple(read_value(kind, one) for one in ours)
 
 
 def extra_of(element: Mapping[str, Payload]) -> Mapping[str, Payload]:

@@ -18,7 +18,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.atif import members
 from trace_recorder.formats.atif.members import read_atif_error, tool_steps
-from trace_recorder.formats.atif.own_members import RECORDED_STEP
+from trace_recorder.formats.atif.own_members import RECORDED_STEP, values_of_connections
 from trace_recorder.formats.atif.reading_steps import AtifSource, TrajectoryReader
 from trace_recorder.formats.foreign_runs.from_trajectory import foreign_run_of
 from trace_recorder.formats.foreign_runs.run import ForeignRun
@@ -26,7 +26,7 @@ from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.reading.document import read_value
 from trace_recorder.reading.steps import step_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, ToolResult, without_none
+from trace_recorder.values.messages import MCPServer, Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Removal, Reward, Status, Trajectory
@@ -92,6 +92,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         agent_steps=steps,
         gaps=_values(Gap, extra.get("gaps")),
         removals=tuple(read_value(Removal, one) for one in extra.get("removals") or ()),
+        mcp_servers=values_of_connections(MCPServer, extra.get("mcp_servers")),
     )
 
 

@@ -19,12 +19,13 @@ from trace_recorder.formats.atif.members import (
     read_atif_error,
     read_atif_response,
 )
-from trace_recorder.formats.atif.own_members import AtifRecordedStep, extra_of
+from trace_recorder.formats.atif.own_members import SERVER_CALLS, AtifRecordedStep, extra_of, values_of_connections
 from trace_recorder.reading.table_prompts import newest_results
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, WithoutRawData
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import (
     NO_RESPONSE,
+    MCPCall,
     Message,
     Payload,
     RequestReading,
@@ -163,6 +164,7 @@ class TrajectoryReader:
             sent=sent,
             duration_seconds=extra.get("duration_seconds"),
             execution_id=execution,
+            mcp=values_of_connections(MCPCall, extra.get(SERVER_CALLS)),
         )
 
     def _execution_id(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> str | None:

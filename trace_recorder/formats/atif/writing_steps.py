@@ -19,7 +19,13 @@ from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.atif.media import AtifMediaWriter
 from trace_recorder.formats.atif.members import EXTRA_KEY, effort_of, kept_in
-from trace_recorder.formats.atif.own_members import TOOL_STEP_FLAG, AtifRecordedStep, CallExtra, ResultExtra
+from trace_recorder.formats.atif.own_members import (
+    SERVER_CALLS,
+    TOOL_STEP_FLAG,
+    AtifRecordedStep,
+    CallExtra,
+    ResultExtra,
+)
 from trace_recorder.formats.recognition import IMPORT_FORMATS
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -71,9 +77,11 @@ def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> d
         value = None
     if error == content:
         error = None
-    return without_none(
-        **ResultExtra(success=result.success, error=error, result=value, duration_seconds=result.duration_seconds)
-    )
+    members = ResultExtra(success=result.success, error=error, result=value, duration_seconds=result.duration_seconds)
+    extra = without_none(**members)
+    if result.mcp:
+        extra[SERVER_CALLS] = [call.to_document() for call in result.mcp]
+    return extra
 
 
 def call_members(call: ToolCall) -> dict[str, Payload]:

@@ -1,4 +1,4 @@
-"""Reads the lines of a session in each of their forms, joins the lines of an answer, and rebuilds the exact requests.
+"""Reads the lines of a session in each of their forms, and joins the lines of an answer.
 
 There are four forms: a session's own file, the export of the web page (`{"loglines": [...]}`), the messages that the
 SDK exchanges with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines
@@ -9,12 +9,6 @@ block that is written again under another `uuid` is one block. Each line repeats
 all counts. Lines of `stream-json` are written before an answer has
 ended, so their `output_tokens` are only the count in the first event of the answer's stream.
 `--include-partial-messages` adds the events of the stream, and the last event states the whole usage.
-
-A line `api-request-shape` has the system blocks and the tools of requests, under a hash. A line `api-request-blob` has
-one message as it was sent. A line `api-request` has the rest of a request: its time, its parameters, and its messages.
-The messages are the first `keep` messages of an earlier request (`base`) and the blobs that `tail` names. An answer
-names its request (`requestRef`). The files of sub-agents share blobs with the file of the session. The positions of
-cache marks (`cacheControl`) are kept in the journal only.
 """
 
 from __future__ import annotations
@@ -22,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trace_recorder.dialects import anthropic_messages
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
-from trace_recorder.formats.foreign_runs.run import Call, ForeignConversation, Members
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
+from trace_recorder.formats.foreign_runs.run import Members
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Line, Source
-from trace_recorder.formats.foreign_runs.stated_values import stated_time
 from trace_recorder.values.message_equality import json_digest
 from trace_recorder.values.messages import Payload
 
@@ -224,135 +216,3 @@ def _blocks(entry: SessionEntry) -> list[Payload]:
     if content is None:
         return []
     return [{"type": "text", "text": content}]
-
-
-SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
-MAX_COPIED = 5_000_000
-"""A request that keeps only a part of an earlier request copies this part.
-
-At most this many messages are copied. After that, the messages of a request that needs a copy are unknown.
-"""
-
-
-@dataclass(slots=True)
-class _RequestMessages:
-    """A conversation with the system blocks and then the messages of a request.
-
-    `begin` is the length of the conversation after the system blocks. `ends` has the length after each message of the
-    request.
-    """
-
-    shape: str | None
-    conversation: ForeignConversation = field(default_factory=ForeignConversation)
-    ends: list[int] = field(default_factory=list)
-    begin: int = 0
-
-    def add(self, messages: Iterable[Members]) -> None:
-        """Add one message of the request. The dialect may have read it as several messages."""
-        for message in messages:
-            self.conversation.add(message)
-        self.ends.append(len(self.conversation))
-
-
-@dataclass(slots=True)
-class SessionRequests:
-    """The requests of one session, by their ids."""
-
-    max_copied: int = MAX_COPIED
-    _shapes: dict[str, Members] = field(default_factory=dict)
-    _blobs: dict[str, list[Members]] = field(default_factory=dict)
-    _lines: dict[str, Members] = field(default_factory=dict)
-    _requests: dict[str, tuple[_RequestMessages, int] | None] = field(default_factory=dict)
-    _copied: int = 0
-
-    def note(self, line: Members) -> None:
-        """Remember a line that describes requests. If several lines have the same id or hash, the first line counts."""
-        kind, hashed = line.get("type"), as_text(line.get("hash")) or ""
-        if kind == SHAPE:
-            self._shapes.setdefault(as_text(line.get("shapeHash")) or "", as_dict(line.get("shape")))
-        elif kind == BLOB and hashed not in self._blobs:
-            messages = anthropic_messages.read_message(as_dict(line.get("message")))
-            self._blobs[hashed] = [message.to_document() for message in messages]
-        elif kind == REQUEST and (identity := as_text(line.get("id"))):
-            self._lines.setdefault(identity, line)
-
-    def add_details(self, call: Call, identity: str) -> str | None:
-        """Give a call the details of the request with this id.
-
-        Return the reason if the request's messages are unknown.
-        """
-        line = self._lines.get(identity)
-        if line is None:
-            return "the request is not in the session"
-        shape = as_dict(self._shapes.get(as_text(line.get("shapeHash")) or ""))
-        parameters = as_dict(line.get("params"))
-        call.time = stated_time(line.get("timestamp")) or call.time
-        call.model = as_text(parameters.get("model")) or call.model
-        call.tools = as_list(shape.get("tools"))
-        rest = {name: value for name, value in shape.items() if name not in {"system", "tools"}}
-        call.parameters = rest | {name: value for name, value in parameters.items() if name != "model"}
-        messages = self._messages_of(identity)
-        if messages is None:
-            return "its messages are not all in the session, or are too many to copy"
-        request, count = messages
-        call.conversation, call.length = request.conversation, request.begin
-        if count:
-            call.length = request.ends[count - 1]
-        return None
-
-    def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
-        """Return an object with the messages of a request, and their number.
-
-        Later requests may add messages to the object. Return None if some messages are unknown.
-        """
-        chain: list[str] = []
-        request_id: str | None = identity
-        while request_id in self._lines and request_id not in self._requests:
-            self._requests[request_id] = None  # stays None if the request refers to itself
-            chain.append(request_id)
-            request_id = as_text(self._lines[request_id].get("base"))
-        for name in reversed(chain):
-            line = self._lines[name]
-            self._requests[name] = self._request_of(line, self._requests.get(as_text(line.get("base")) or ""))
-        return self._requests.get(identity)
-
-    def _request_of(
-        self, line: Members, base: tuple[_RequestMessages, int] | None
-    ) -> tuple[_RequestMessages, int] | None:
-        keep, tail = as_int(line.get("keep")) or 0, [as_text(blob) or "" for blob in as_list(line.get("tail"))]
-        shape = as_text(line.get("shapeHash"))
-        if shape not in self._shapes or not all(blob in self._blobs for blob in tail):
-            return None
-        if keep <= 0:
-            request = self._without_messages(shape)
-        elif base is None or keep > base[1]:
-            return None
-        elif base[0].shape == shape and keep == len(base[0].ends):
-            request = base[0]
-        else:
-            self._copied += keep
-            if self._copied > self.max_copied:
-                return None
-            request = self._copy(base[0], keep, shape)
-        for blob in tail:
-            request.add(self._blobs[blob])
-        return request, len(request.ends)
-
-    def _without_messages(self, shape: str | None) -> _RequestMessages:
-        """Return a request that has only the system blocks of a shape, as messages."""
-        request = _RequestMessages(shape)
-        system: Payload = self._shapes[shape or ""].get("system")
-        for message in anthropic_messages.read_request({"system": system}).messages:
-            request.conversation.add(message.to_document())
-        request.begin = len(request.conversation)
-        return request
-
-    def _copy(self, base: _RequestMessages, keep: int, shape: str | None) -> _RequestMessages:
-        """Return a copy of the first `keep` messages of a request, after the system blocks of a shape."""
-        if base.shape == shape:
-            return _RequestMessages(shape, base.conversation.branch(base.ends[keep - 1]), base.ends[:keep], base.begin)
-        request, messages, first = self._without_messages(shape), base.conversation.messages(), base.begin
-        for end in base.ends[:keep]:
-            request.add(messages[first:end])
-            first = end
-        return request

@@ -1,6 +1,6 @@
 """Makes messages, calls, failures and compactions from the lines of a session.
 
-Newer versions keep the exact requests (`SessionRequests` in `lines.py`). Otherwise the conversation has the messages of
+Newer versions keep the exact requests (`requests.py`). Otherwise the conversation has the messages of
 the session's file, without the system prompt and the reminders that the program adds to a request. A
 `compact_boundary`, or the summary of a compaction, begins a new conversation, and so does `/clear`. A prompt that was
 typed while the model was busy (`queued_command`) is a message.
@@ -17,15 +17,8 @@ from collections.abc import Iterator
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.formats.claude_code.lines import (
-    BLOB,
-    FORKED_FROM,
-    REQUEST,
-    SHAPE,
-    SessionEntry,
-    SessionRequests,
-    entries,
-)
+from trace_recorder.formats.claude_code.lines import FORKED_FROM, SessionEntry, entries
+from trace_recorder.formats.claude_code.requests import BLOB, REQUEST, SHAPE, SessionRequests
 from trace_recorder.formats.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
 from trace_recorder.formats.foreign_runs.agent_history import (
     AgentHistory,
@@ -90,6 +83,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
     lines, lines_of_agents = entries(source), [_entries_of(file) for file in files]
     for file_entries in (lines, *lines_of_agents):
         reader.note_requests(file_entries)
+    for file_entries in (lines, *lines_of_agents):
+        reader.note_messages(file_entries)
     reader.read_lines(lines, run.events)
     sub_agent_events: list[list[Event]] = [[] for _ in files]
     for file, entries_of_agent, events in zip(files, lines_of_agents, sub_agent_events, strict=True):
@@ -147,6 +142,10 @@ class _ClaudeReader(SessionReader):
             self._requests.note(entry.line)
             if (identity := as_text(entry.line.get("requestRef"))) is not None:
                 self._answered.add(identity)
+
+    def note_messages(self, lines: list[SessionEntry]) -> None:
+        """Find the messages of the requests of a file among its lines."""
+        self._requests.note_messages(lines)
 
     def read_lines(self, lines: list[SessionEntry], events: list[Event], file: SubAgentFile | None = None) -> None:
         """Read the lines of the session's file, or of the `file` of a sub-agent."""

@@ -20,7 +20,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from os.path import realpath
+from itertools import chain
 from pathlib import Path
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
@@ -28,7 +28,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.formats.claude_code.lines import SessionEntry
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, Position
 from trace_recorder.formats.foreign_runs.run import Event, ForeignAgent, Members, ToolRun, joined_id
-from trace_recorder.formats.foreign_runs.source import Source, open_file
+from trace_recorder.formats.foreign_runs.source import Source, leads_out, open_file
 from trace_recorder.formats.foreign_runs.stated_values import stated_flag, success_of
 from trace_recorder.values.messages import Payload, ToolCall
 
@@ -228,6 +228,7 @@ class Threads:
 
 _SAVED = re.compile(r"<persisted-output>[^<]{0,200}saved to: [^\n]{0,4096}[/\\]tool-results[/\\]([\w.-]+)")
 _META = ".meta.json"
+_SUB_AGENTS = ("agent-*.jsonl", "workflows/*/agent-*.jsonl")
 
 
 @dataclass(slots=True)
@@ -248,32 +249,20 @@ class SubAgentFile:
         return self.source.path.stem.removeprefix("agent-")
 
 
-def _leads_out(session: Source, path: Path) -> bool:
-    """Return whether a path leads out of the directory of a session, by a link."""
-    directory = Path(realpath(session.path.parent)) / session.path.stem
-    return not Path(realpath(path)).is_relative_to(directory)
-
-
 def sub_agents(session: Source) -> list[SubAgentFile]:
     """Return the files of a session's sub-agents. An agent comes before the agents that it started."""
-    directory = session.path.parent / session.path.stem / "subagents"
-    paths = sorted([*directory.glob("agent-*.jsonl"), *directory.glob("workflows/*/agent-*.jsonl")])
-    files = [
-        SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META)), _leads_out(session, path))
-        for path in paths
-    ]
-    session.read_too |= {path for path in paths if path.is_file() and not _leads_out(session, path)}
+    files: list[SubAgentFile] = []
+    directory = _directory_of(session)
+    for path in sorted(chain.from_iterable(map((directory / "subagents").glob, _SUB_AGENTS))):
+        meta = session.members_of_part(path.with_suffix(_META), directory)
+        files.append(SubAgentFile(session.neighbour(path), meta, leads_out(path, directory)))
+        session.part(path, directory)
     return sorted(files, key=lambda file: as_int(file.meta.get("spawnDepth")) or 0)
 
 
-def _meta(session: Source, path: Path) -> Members:
-    if not path.is_file() or _leads_out(session, path):
-        return {}
-    session.read_too.add(path)
-    try:
-        return as_dict(session.neighbour(path).document)
-    except (OSError, TrajectoryFormatError):
-        return {}
+def _directory_of(session: Source) -> Path:
+    """Return the directory with the other files of a session."""
+    return session.path.parent / session.path.stem
 
 
 def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str | None]]:
@@ -287,12 +276,12 @@ def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str 
         texts = [as_dict(part).get("text") for part in content]
     for text in texts:
         if isinstance(text, str) and (match := _SAVED.match(text)):
-            path = session.path.parent / session.path.stem / "tool-results" / match[1]
+            path = _directory_of(session) / "tool-results" / match[1]
             yield match[1], _text_of(session, path)
 
 
 def _text_of(session: Source, path: Path) -> str | None:
-    if _leads_out(session, path):
+    if leads_out(path, _directory_of(session)):
         return None
     try:
         with open_file(path) as file:

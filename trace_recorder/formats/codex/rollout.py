@@ -20,7 +20,7 @@ from trace_recorder.formats.codex.outputs import (
     TokenCounts,
     with_failure,
 )
-from trace_recorder.formats.codex.sub_agents import StartedAgent, started_agent
+from trace_recorder.formats.codex.sub_agents import SPAWN, StartedAgent, agent_in_output, started_agent
 from trace_recorder.formats.foreign_runs.agent_history import (
     AgentHistory,
     Position,
@@ -71,6 +71,8 @@ class RolloutReader(SessionReader):
         self.started: dict[str, StartedAgent] = {}
         """The sub-agents that the session started, by the ids of their threads."""
         self.completed = CompletedTools()
+        self._spawns: set[str | None] = set()
+        """The ids of the tool calls that start sub-agents."""
         self._counts = TokenCounts()
         self._answer: _RolloutAnswer | None = None
         self._last: Call | None = None
@@ -129,8 +131,12 @@ class RolloutReader(SessionReader):
                 self._answer = _RolloutAnswer(time, [], self._next_usage, model, parameters)
                 self._next_usage = None
             self._answer.items.append(item)
+            if item.get("name") == SPAWN:
+                self._spawns.add(as_text(item.get("call_id")))
             return
         self._close()
+        if as_text(item.get("call_id")) in self._spawns and (agent := agent_in_output(item)) is not None:
+            self.started.setdefault(agent.thread_id, agent)
         messages = openai_responses.read_message(item)
         if item.get("type") == "agent_message":
             extra = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
@@ -204,6 +210,7 @@ class RolloutReader(SessionReader):
         self._is_known = True
         self.note_identity(meta.get("id"))
         self.run.provider = as_text(meta.get("model_provider")) or self.run.provider
+        self.run.session = as_text(meta.get("session_id"))
         self.run.parent = as_text(meta.get("forked_from_id")) or as_text(meta.get("parent_thread_id"))
         self.run.source |= without_none(**{name: meta.get(name) for name in _SOURCE_MEMBERS})
         if instructions := as_text(as_dict(meta.get("base_instructions")).get("text")):

@@ -21,9 +21,10 @@ from trace_recorder.formats.codex.inherited import (
 from trace_recorder.formats.codex.rollout import BARE_ITEMS, RolloutReader
 from trace_recorder.formats.codex.sub_agents import name_in
 from trace_recorder.formats.foreign_runs.agent_history import in_time_order
-from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun, ToolRun, joined_id
+from trace_recorder.formats.foreign_runs.run import MAIN, Event, ForeignAgent, ForeignRun
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source
+from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
 
 _ENVELOPES = {
     "session_meta",
@@ -74,7 +75,7 @@ def _read_file(
     reader.read_lines(own, facts, inherited)
     run.executions += reader.completed.refine(reader.history.executions())
     yield reader.history.events
-    executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
+    sub_agents = StartedAgents(reader.history)
     for started in reader.started.values():
         path = rollout_of(source.path.parent, started.thread_id)
         calls = f"the calls of the sub-agent {started.thread_id}"
@@ -87,21 +88,12 @@ def _read_file(
         if path in main_source.read_too or path == main_source.path:
             continue
         main_source.read_too.add(path)
-        execution = executions.get(started.call_id) or reader.history.execution_of(started.call_id)
-        execution_id: str | None = None
-        if execution is not None:
-            execution_id = execution.execution_id = joined_id("execution-of", started.call_id)
-            if started.call_id not in executions:
-                yield [execution]
         sub_source = source.neighbour(path)
-        sub_agent = ForeignAgent(
-            name=started.name or name_in(session_facts(sub_source.first_lines)),
-            agent_id=started.thread_id,
-            parent_agent_id=agent.agent_id,
-            parent_execution_id=execution_id,
-        )
+        name = started.name or name_in(session_facts(sub_source.first_lines))
+        sub_agent = sub_agents.agent(started.thread_id, started.call_id, name)
         run_of_agent = ForeignRun(identity=started.thread_id, executions=run.executions)
         yield from _read_file(sub_source, main_source, run_of_agent, sub_agent, depth + 1)
+    yield from sub_agents.executions
 
 
 _OF_TRAE = Signs(values={"payload/model_provider": {"trae"}})

@@ -74,6 +74,10 @@ class SessionReader:
         self.run.identity = as_text(identity) or self.run.identity
 
     def finish(self) -> ForeignRun:
-        """Return the run, with the messages that no call saw."""
+        """Return the run, with the messages that no call saw.
+
+        Its executions are those whose times are the times of lines, and then those that the format has added.
+        """
         self.history.finish()
+        self.run.executions[:0] = self.history.executions()
         return self.run

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from os.path import realpath
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -157,6 +158,27 @@ class Source:
         """Return a `Source` for the file at `path`, with the limits of this source."""
         return Source(path, self.max_line_bytes, self.max_document_bytes, self.max_values, self.max_run_bytes)
 
+    def part(self, path: Path, directory: Path) -> Source | None:
+        """Return a `Source` for another file of the same run, and add the file to `read_too`.
+
+        Return None if there is no such file, or if it is a link that leads out of `directory`.
+        """
+        if not path.is_file() or leads_out(path, directory):
+            return None
+        self.read_too.add(path)
+        return self.neighbour(path)
+
+    def members_of_part(self, path: Path, directory: Path) -> Members:
+        """Return the object in another file of the same run. Return {} if there is no such file, or no object in it."""
+        part = self.part(path, directory)
+        if part is None:
+            return {}
+        try:
+            document = part.document
+        except (OSError, TrajectoryFormatError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
     @cached_property
     def head(self) -> bytes:
         """The first bytes of the file."""
@@ -268,6 +290,11 @@ class Source:
         if data is None:
             return None, f"it is longer than {self.max_document_bytes} bytes, the most that is read of a document"
         return parse_json(data, self.max_values)
+
+
+def leads_out(path: Path, directory: Path) -> bool:
+    """Return whether a path leads out of a directory, because the path or the directory is a link."""
+    return not Path(realpath(path)).is_relative_to(Path(realpath(directory.parent)) / directory.name)
 
 
 def _skip_blank_lines(file: BinaryIO) -> int:

@@ -26,6 +26,7 @@ _MAX_READINGS = 50
 
 Tables are read more than once. In the database of `llm`, an attachment is read each time a message refers to it.
 """
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
 """Reading one file may take at most this many rounds, which last some minutes.
@@ -68,19 +69,27 @@ class Database:
         return set(columns) <= {*self.columns.get(table, ())}
 
 
+def log_of(path: Path) -> Path:
+    """Return the path of the log that SQLite writes beside a database."""
+    return path.with_name(f"{path.name}-wal")
+
+
 def is_database(source: Source) -> bool:
     """Return whether a file is a database of SQLite."""
     return source.head.startswith(MAGIC)
 
 
 @contextmanager
-def open_database(path: Path) -> Iterator[Database]:
+def open_database(source: Source) -> Iterator[Database]:
     """Open a file without changing the file, or the files beside it.
 
-    Raises TrajectoryFormatError if the file is damaged.
+    Its log has the newest rows, and is added to `read_too`. Raises TrajectoryFormatError if the file is damaged.
     """
-    address = f"{path.absolute().as_uri()}?mode=ro"
-    if not path.with_name(f"{path.name}-wal").is_file():  # SQLite would ignore the log of an immutable file
+    path = source.path
+    address, log = f"{path.absolute().as_uri()}?mode=ro", log_of(path)
+    if log.is_file():
+        source.read_too.add(log)
+    else:  # SQLite would ignore the log of an immutable file
         address += "&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -95,13 +104,20 @@ def _prepared(connection: sqlite3.Connection, size: int) -> Database:
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     connection.row_factory = sqlite3.Row
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    connection.execute("pragma trusted_schema = off")
-    connection.execute("pragma query_only = on")
     tables = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table%'")
     names = [row["name"] for row in tables.fetchall()]
     infos = {name: connection.execute(f"pragma table_info({_quoted(name)})") for name in names}
     columns = {name: [row["name"] for row in rows] for name, rows in infos.items()}
+    connection.set_authorizer(_authorize)
     return Database(connection, _FREE_BYTES + _MAX_READINGS * size, columns)
+
+
+def _authorize(action: int, *_: str | None) -> int:
+    """Allow only to read columns. Nothing that the file's schema defines can then be executed, or change the file.
+
+    `pragma trusted_schema` would refuse harmless files, such as those with an index over a member of a JSON text.
+    """
+    return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
 
 
 def _text_of(value: Payload | bytes) -> Payload:

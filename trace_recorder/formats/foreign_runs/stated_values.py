@@ -168,3 +168,13 @@ def joined_text(content: Payload, between: str = "\n\n") -> str | None:
     if isinstance(content, list):
         return join_texts((as_text(as_dict(part).get("text")) for part in content), between)
     return as_text(content)
+
+
+def text_in_tag(text: str, tag: str) -> str | None:
+    """Return the text in the first element `<tag>` of a text, or None if there is no such element.
+
+    Some programs put tags around the words that the user typed.
+    """
+    _, begin, rest = text.partition(f"<{tag}>")
+    inside, end, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if begin and end else None

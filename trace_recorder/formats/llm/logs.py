@@ -219,7 +219,7 @@ _ENTRY = Signs(members=("id", "model", "prompt", "response", "conversation_id", 
 def recognizes(source: Source) -> bool:
     """Return whether the file is llm's database, or the output of `llm logs --json`, which is a list of entries."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             return _has_threads(database) or _has_responses(database)
     return any(map(_ENTRY.match, as_list(source.document)[:1]))
 
@@ -236,7 +236,7 @@ def _has_responses(database: Database) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each conversation."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             if _has_responses(database):
                 for identity, entries in stored_conversations(database):
                     yield run_of_entries(identity, entries)

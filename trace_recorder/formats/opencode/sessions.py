@@ -7,7 +7,7 @@ parts of the run.
 An assistant's message is one call, or one call for each of its `step-finish` parts. A `retry` part is an earlier call
 that failed. Later calls do not see a failed answer, unless the user aborted it after its first text or tool call. A
 fork begins with copies of messages that are older than the fork. After a summary, a new conversation has the messages
-from `tail_start_id` on, and then the summary. Token counts leave out cached tokens.
+from `tail_start_id` on, and then the summary. Input tokens leave out cached tokens.
 
 Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """
@@ -281,7 +281,7 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
         for part in step
         if part.get("type") == "tool"
     ]
-    usage = counts_at(as_dict(finish.get("tokens")), _COUNTS)
+    usage = _usage(as_dict(finish.get("tokens")))
     if (cost := as_number(as_dict(finish.get("cost")).get("usd", finish.get("cost")))) is not None:
         usage["cost"] = cost
     response = without_none(
@@ -297,6 +297,20 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
     elif error:
         call.response, call.error = None, _failure(error)
     return call
+
+
+def _usage(tokens: Members) -> Members:
+    """Return the counts of an answer. The output tokens include thoughts.
+
+    Newer versions state thoughts beside the output. There, the sum of all counts is the `total`. Older versions state
+    no total, and their output includes the thoughts.
+    """
+    usage = counts_at(tokens, _COUNTS)
+    counts = [as_int(count) or 0 for count in usage.values()]
+    output, thoughts = as_int(usage.get("output_tokens")), as_int(usage.get("reasoning_tokens"))
+    if output is not None and thoughts is not None and as_int(tokens.get("total")) == sum(counts):
+        usage["output_tokens"] = output + thoughts
+    return usage
 
 
 _COUNTS = {
@@ -331,7 +345,7 @@ _SESSION = Signs(members=("id", "directory", "version", "time/created"))
 def recognizes(source: Source) -> bool:
     """Return whether the file is opencode's database, a session, or an exported session with its messages."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             return is_opencode_database(database)
     document = as_dict(source.document)
     return _is_session(document) or (_is_session(document.get("info")) and "messages" in document)
@@ -344,7 +358,7 @@ def _is_session(value: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session of the user."""
     if is_database(source):
-        with open_database(source.path) as database:
+        with open_database(source) as database:
             for session in sessions_in_tables(database):
                 yield _run(session, source)
     elif "messages" in as_dict(source.document):

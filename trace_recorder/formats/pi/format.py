@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trace_recorder.formats.format import Format, FormatReader
+from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.formats.format_writer import FormatWriter
 from trace_recorder.formats.pi.reading import (
     read,
@@ -20,10 +20,14 @@ PI = Format(
     reader=FormatReader(recognizes=recognizes, read=read, counting=CACHE_APART),
     writer=FormatWriter(kind="sessions", view=to_traces),
     export_name="traces",
+    home=(
+        HomePlace(program="pi", directory=".pi/agent", files=("sessions/*/*.jsonl",), variable="PI_CODING_AGENT_DIR"),
+    ),
 )
 OPENCLAW = Format(
     name="openclaw",
     reader=FormatReader(recognizes=recognizes_openclaw, read=read, counting=CACHE_APART),
+    home=(HomePlace(program="OpenClaw", directory=".openclaw", files=("agents/*/sessions/*.jsonl",)),),
 )
 SESSION_TRACES = Format(
     name="session-traces",

@@ -276,6 +276,7 @@ _COUNTS = {
     "output_tokens": "output",
     "cache_creation_input_tokens": "cacheWrite",
     "cache_read_input_tokens": "cacheRead",
+    "reasoning_tokens": "reasoning",
 }
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trace_recorder.proxy.programs.launch import Direction, Launch, Program, member, not_recorded
+from trace_recorder.proxy.programs.launch import Direction, Launch, Program, member, not_recorded, toml_table
 from trace_recorder.proxy.upstreams import CHATGPT, Upstream, upstream_at
 from trace_recorder.signal_handlers import ours
 
@@ -76,12 +76,12 @@ def _open_source(launch: Launch, provider: str) -> Upstream:
 def _files(launch: Launch) -> dict[str, Any]:
     """Return the configuration in Codex's files. A project's file may not name a provider, so it is not read."""
     home = Path(launch.environment.get("CODEX_HOME") or launch.home() / ".codex")
-    config = _with_layer(_toml(Path("/etc/codex/config.toml")), _toml(home / "config.toml"))
+    config = _with_layer(toml_table(Path("/etc/codex/config.toml")), toml_table(home / "config.toml"))
     profile = next(launch.values_of("-p", "--profile"), None) or config.get("profile")
     if not isinstance(profile, str):
         return config
     config = _with_layer(config, member(config, "profiles", profile))
-    return _with_layer(config, _toml(home / f"{profile}.config.toml"))
+    return _with_layer(config, toml_table(home / f"{profile}.config.toml"))
 
 
 def _command_line(launch: Launch) -> Iterator[tuple[str, Any]]:
@@ -115,13 +115,6 @@ def _with_layer(below: dict[str, Any], above: Any) -> dict[str, Any]:
         else:
             merged[key] = value
     return merged
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except ours(OSError, ValueError):
-        return {}
 
 
 PROGRAM = Program("Codex", frozenset({"codex", "@openai/codex"}), direct)

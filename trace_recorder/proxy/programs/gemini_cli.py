@@ -4,8 +4,7 @@ An API key goes to `GOOGLE_GEMINI_BASE_URL`, and Vertex AI's requests go to `GOO
 choose no login, Gemini CLI takes a set `GOOGLE_GEMINI_BASE_URL` for the choice of a gateway, and refuses to start.
 Therefore the variable is set only if the settings choose an API key.
 
-The token of a Google login goes to Code Assist, whose requests and answers have a form that no dialect of this package
-reads.
+The token of a Google login goes to Code Assist, at the address in `CODE_ASSIST_ENDPOINT`.
 
 Source: `contentGenerator.ts`, `server.ts` and `settings.ts` in the repository google-gemini/gemini-cli.
 """
@@ -27,7 +26,6 @@ from trace_recorder.proxy.programs.launch import (
 from trace_recorder.proxy.upstreams import Upstream
 
 _GOOGLE_LOGINS = {"oauth-personal", "cloud-shell", "compute-default-credentials"}
-_CODE_ASSIST = "with a Google login, its requests go to Code Assist, whose form is not known. An API key is recorded"
 _NOT_CHOSEN = (
     'its settings choose no login. Write {"security": {"auth": {"selectedType": "gemini-api-key"}}} to '
     "~/.gemini/settings.json"
@@ -43,10 +41,10 @@ def direct(launch: Launch) -> Direction:
     }
     seen = Launch(launch.arguments, variables, launch.directory)
     login = _login(seen)
+    google = Upstream("google", "", {})  # without its variable, which would be taken for a choice
     if login in _GOOGLE_LOGINS:
-        return not_recorded(launch, _CODE_ASSIST)
+        return Direction(variables, (google,))
     if login == "vertex-ai":
-        google = Upstream("google", "", {})  # without its variable, which would be taken for a choice
         return Direction(variables, (google, Upstream("vertex", _vertex(seen), {"GOOGLE_VERTEX_BASE_URL": ""})))
     if login not in {"gemini-api-key", "gateway"}:
         return not_recorded(launch, _NOT_CHOSEN)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trace_recorder.proxy.programs import claude_code, codex, gemini_cli, others, qwen_code
+from trace_recorder.proxy.programs import by_variables, claude_code, codex, gemini_cli, others, pi, qwen_code
 from trace_recorder.proxy.programs.launch import Direction, Launch, Program, not_recorded
 from trace_recorder.proxy.upstreams import UpstreamError
 
@@ -15,6 +15,8 @@ PROGRAMS: tuple[Program, ...] = (
     codex.PROGRAM,
     gemini_cli.PROGRAM,
     qwen_code.PROGRAM,
+    pi.PROGRAM,
+    *by_variables.PROGRAMS,
     *others.PROGRAMS,
 )
 _LAUNCHERS = frozenset({"bunx", "env", "nice", "nohup", "npx", "pnpx", "stdbuf", "timeout"})
@@ -37,6 +39,7 @@ class DirectedCommand:
         """Yield what a user has to know before the program starts."""
         if self.program is not None and self.direction.not_recorded is not None:
             yield f"{self.program.name} will not be recorded: {self.direction.not_recorded}"
+            yield from filter(None, (self.direction.instead,))
         if self.program is not None and self.direction.notice is not None:
             yield f"{self.program.name} will be recorded in part: {self.direction.notice}"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +78,8 @@ class Direction:
     """Why the program's calls are not recorded, or None if they are. Such a program keeps its environment."""
     notice: str | None = None
     """Which of the program's calls are not recorded, or None if all are."""
+    instead: str | None = None
+    """What records a program that is not recorded: a proxy that runs on its own, and what to write where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,25 @@ def not_recorded(launch: Launch, why: str) -> Direction:
     return Direction(launch.environment, not_recorded=why)
 
 
+EXAMPLE_PORT = 8787
+
+
+def by_hand(launch: Launch, why: str, place: str, address: str | None, path: str = "") -> Direction:
+    """Return the direction of a program whose address is only in its own file.
+
+    `place` says where the address is written, and `address` is the one that is there. If it is None, `path` is the path
+    of a known upstream.
+    """
+    option = ""
+    if address is not None:
+        option, path = f" --upstream own={address.rstrip('/')}", "own"
+    instead = (
+        f"To record it, run `trace-recorder proxy --port {EXAMPLE_PORT}{option}` in another terminal, and set {place} "
+        f"to http://127.0.0.1:{EXAMPLE_PORT}/{path}"
+    )
+    return Direction(launch.environment, not_recorded=why, instead=instead)
+
+
 def json_object(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file, which may have comments. Return {} if there is no such file or object."""
     try:
@@ -104,6 +126,14 @@ def json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {}
     return value
+
+
+def toml_table(path: Path) -> dict[str, Any]:
+    """Return the table in a TOML file. Return {} if there is no such file or table."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ours(OSError, ValueError):
+        return {}
 
 
 def text_members(value: Any) -> dict[str, str]:

@@ -26,7 +26,7 @@ from trace_recorder.storage.atomic_write import Buffer, SpooledBytes, replace_fi
 from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import MCPServer, Payload
 from trace_recorder.values.metrics import Tally
 from trace_recorder.values.trajectory import Gap, History, Status
 
@@ -142,9 +142,9 @@ class WholeDocument:
     def _content(self, steps: SpooledBytes) -> Iterator[Buffer]:
         """Yield the text of the document. `steps` keeps the texts of the steps until all calls are written."""
         run, calls = self._run_fold.run, self._calls
-        first, counts, gaps = None, Tally(), list[Gap]()
+        first, counts, gaps, servers = None, Tally(), list[Gap](), tuple[MCPServer, ...]()
         if calls is not None:
-            first = calls.first_made()
+            first, servers = calls.first_made(), calls.mcp_servers
         outline = run.outline(self._status, first)
         yield b"{\n" + _members(outline.head()) + b',\n"llm_interactions": ['
         if calls is not None:
@@ -153,7 +153,8 @@ class WholeDocument:
         for part in steps.content():
             self._pause()
             yield part
-        outline = run.outline(self._status, None, metrics=counts.metrics(run.redactions), gaps=gaps)
+        metrics = counts.metrics(run.redactions)
+        outline = run.outline(self._status, None, metrics=metrics, gaps=gaps, mcp_servers=servers)
         yield from (b"],\n", _members(outline.tail(self.history)), b"\n}\n")
 
 

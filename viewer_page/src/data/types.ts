@@ -134,7 +134,8 @@ export interface Estimate {
   high: number | null;
 }
 
-export type GroupFigure = "cost" | "tokens" | "seconds" | "calls" | "tool_calls" | "tool_errors";
+/** `list_tokens` is an estimate of the tokens that the tools of MCP servers take of each prompt. */
+export type GroupFigure = "cost" | "tokens" | "seconds" | "calls" | "tool_calls" | "tool_errors" | "list_tokens";
 
 /** The name of a group in each grouping, such as `{"model": "openai/gpt-4o"}`. Null for runs without a value. */
 export type GroupKey = Record<string, string | null>;
@@ -581,8 +582,32 @@ export interface ToolDetail {
     sent: Part[] | null;
     duration_seconds: number | null;
     execution_id: string | number | null;
+    /** The calls of MCP servers that the tool consists of, or that it made. Absent if there are none. */
+    mcp?: ServerCall[];
   } | null;
   unrequested?: boolean;
+}
+
+/** A call of a tool at an MCP server. */
+export interface ServerCall {
+  /** The name in the client's configuration, or else the server's own. */
+  server: string | null;
+  version: string | null;
+  /** The name of the tool at the server. */
+  tool: string | null;
+  /** How the model's call was found. It is "execution" if a tool of the agent made the call. Null if no model's call was found. */
+  joined_by: "id" | "name" | "execution" | null;
+  /** False if the server answered with an error or did not answer; null if the call was cancelled. */
+  success: boolean | null;
+  /** How often the server told its progress. */
+  progress: number;
+  duration_seconds: number | null;
+  structured_content?: Part;
+  /**
+   * The request, and its answer if there is one, as they were sent. Empty if they are not on file. Only the answer about one
+   * step has them, never cut.
+   */
+  messages?: unknown[];
 }
 
 export interface StepDetail {

@@ -13,21 +13,31 @@ export interface GroupTable {
 
 const NAME_CHARACTERS = 60;
 const NO_INTERVAL = "no interval";
-const FIGURES: [name: GroupFigure, title: string, form: (value: number) => string][] = [
+type Figure = [name: GroupFigure, title: string, form: (value: number) => string];
+
+const FIGURES: Figure[] = [
   ["cost", "Cost", dollars],
   ["tokens", "Tokens", rounded],
   ["seconds", "Time", duration],
   ["calls", "Calls", rounded],
   ["tool_calls", "Tool calls", rounded],
   ["tool_errors", "Tool errors", rounded],
+  ["list_tokens", "Tool list", rounded],
 ];
-const TITLES = FIGURES.map(([, title]) => title);
+
+/** The figures to show. The tokens of lists of tools are left out if no run used an MCP server. */
+function figuresOf({ groups }: Groups): Figure[] {
+  return FIGURES.filter(([figure]) => figure !== "list_tokens" || groups.some((group) => group.figures[figure]));
+}
 
 export function tablesOf(groups: Groups): GroupTable[] {
   return groups.by.length === 1 ? oneGrouping(groups) : twoGroupings(groups);
 }
 
-function oneGrouping({ by, groups, differences, against }: Groups): GroupTable[] {
+function oneGrouping(all: Groups): GroupTable[] {
+  const { by, groups, differences, against } = all;
+  const figures = figuresOf(all);
+  const titles = figures.map(([, title]) => title);
   const grouping = by[0]?.by ?? "";
   const missing = (by[0]?.count ?? 0) - (by[0]?.names.length ?? 0);
   const reference = shown(against);
@@ -35,20 +45,20 @@ function oneGrouping({ by, groups, differences, against }: Groups): GroupTable[]
   return [
     {
       caption: "Successes with a 95 % interval; medians with quartiles, of the runs that have the figure",
-      titles: [grouping, "Runs", "Success", ...TITLES],
-      rows: groups.map((group) => [name(group.key), count(group.runs), success(group), ...spreads(group)]),
+      titles: [grouping, "Runs", "Success", ...titles],
+      rows: groups.map((group) => [name(group.key), count(group.runs), success(group), ...spreads(group, figures)]),
       missing,
     },
     {
       caption: `Less ${reference}: differences of shares (in points) and of medians, with 95 % intervals`,
-      titles: [grouping, "Success", ...TITLES],
-      rows: differences.map(differenceRow),
+      titles: [grouping, "Success", ...titles],
+      rows: differences.map((difference) => differenceRow(difference, figures)),
       missing,
     },
     {
       caption: `Less ${reference}, over the tasks that both did: medians of the differences in each task`,
-      titles: [grouping, "Tasks", "Success", ...TITLES],
-      rows: paired.map(({ key, pairs }) => pairedRow(key, pairs)),
+      titles: [grouping, "Tasks", "Success", ...titles],
+      rows: paired.map(({ key, pairs }) => pairedRow(key, pairs, figures)),
       missing: 0,
     },
   ].filter(({ rows }) => rows.length > 0);
@@ -80,7 +90,8 @@ function twoGroupings({ by, groups }: Groups): GroupTable[] {
 }
 
 /** What was left out of the groups, and what their figures lack. */
-export function notesOf({ by, runs, replays, running, unreadable, prices, forks }: Groups): string[] {
+export function notesOf(all: Groups): string[] {
+  const { by, runs, replays, running, unreadable, prices, forks } = all;
   const left = [
     ...(replays > 0 ? [plural(replays, "replay")] : []),
     ...(running > 0 ? [plural(running, "running run")] : []),
@@ -92,6 +103,9 @@ export function notesOf({ by, runs, replays, running, unreadable, prices, forks 
     ...(left.length > 0 ? [`left out: ${left.join(", ")}`] : []),
     ...(forks > 0 ? [`${plural(forks, "fork")}: their figures leave out the calls of their parents`] : []),
     ...(prices ? [`≈: a cost with estimates by ${prices}`] : []),
+    ...(figuresOf(all).length === FIGURES.length
+      ? ["Tool list: the tokens that the tools of MCP servers take of each prompt, estimated by their characters"]
+      : []),
   ];
 }
 
@@ -109,27 +123,27 @@ function success({ success: share, succeeded, judged }: RunGroup): string {
   return `${count(succeeded)} of ${count(judged)}, ${percent(share.value)} (${percent(share.low ?? 0)} to ${percent(share.high ?? 0)})`;
 }
 
-function spreads(group: RunGroup): string[] {
-  return FIGURES.map(([figure, , form]) => spreadText(group, figure, form));
+function spreads(group: RunGroup, figures: Figure[]): string[] {
+  return figures.map(([figure, , form]) => spreadText(group, figure, form));
 }
 
 function spreadText(group: RunGroup, figure: GroupFigure, form: (value: number) => string): string {
   const spread = group.figures[figure];
   if (!spread) return "?";
-  const estimated = figure === "cost" && group.estimated_costs > 0 ? "≈ " : "";
+  const estimated = figure === "list_tokens" || (figure === "cost" && group.estimated_costs > 0) ? "≈ " : "";
   const part = spread.runs < group.runs ? ` of ${count(spread.runs)}` : "";
   return `${estimated}${form(spread.median.value)} (${form(spread.low_quartile)} to ${form(spread.high_quartile)})${part}`;
 }
 
-function differenceRow({ key, success: share, figures }: GroupDifference): string[] {
-  return [name(key), change(share, points), ...FIGURES.map(([figure, , form]) => change(figures[figure], form))];
+function differenceRow({ key, success: share, figures }: GroupDifference, shownFigures: Figure[]): string[] {
+  return [name(key), change(share, points), ...shownFigures.map(([figure, , form]) => change(figures[figure], form))];
 }
 
-function pairedRow(key: GroupKey, { tasks, success: share, figures }: TaskPairs): string[] {
+function pairedRow(key: GroupKey, { tasks, success: share, figures }: TaskPairs, shownFigures: Figure[]): string[] {
   const judged = share
     ? `${count(share.better)} better, ${count(share.worse)} worse, ${count(share.equal)} equal: ${change(share.difference, points)}`
     : "?";
-  return [name(key), count(tasks), judged, ...FIGURES.map(([figure, , form]) => change(figures[figure]?.difference ?? null, form))];
+  return [name(key), count(tasks), judged, ...shownFigures.map(([figure, , form]) => change(figures[figure]?.difference ?? null, form))];
 }
 
 function change(estimate: Estimate | null, form: (value: number) => string): string {

@@ -8,7 +8,7 @@ import { count, plural } from "../ui/format";
 import { type GroupTable, notesOf, tablesOf } from "./group_cells";
 import { useSettled } from "./run_search";
 
-const GROUPINGS = ["model", "provider", "task", "agent", "tool", "day", "status", "meta:KEY"];
+const GROUPINGS = ["model", "provider", "task", "agent", "tool", "server", "day", "status", "meta:KEY"];
 const EVERY_SECONDS = 2;
 
 export function RunGroups({ source, parameters }: { source: Source; parameters: string }) {

@@ -27,7 +27,7 @@ export function RawTab({ call }: { call: Call }) {
   );
 }
 
-function RawValue({ title, value, known }: { title: string; value: unknown; known: boolean }) {
+export function RawValue({ title, value, known }: { title: string; value: unknown; known: boolean }) {
   return (
     <section>
       <div class="section-head">

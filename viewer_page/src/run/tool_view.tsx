@@ -8,6 +8,7 @@ import type { RunStore } from "../data/run_store";
 import type { Part, ToolDetail, ToolOutline } from "../data/types";
 import { duration } from "../ui/format";
 import { Labelled } from "./labelled";
+import { Seen, ServerCalls } from "./server_view";
 
 interface Props {
   outline: ToolOutline;
@@ -75,14 +76,21 @@ function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; deta
           </Result>
         </Labelled>
       )}
-      {result.sent && result.sent.length > 0 && !repeatsError(result) && (
-        <Labelled label="sent">
-          <Result>
-            <Parts parts={result.sent} whole={whole} />
-          </Result>
-        </Labelled>
-      )}
+      {result.sent && result.sent.length > 0 && !repeatsError(result) && <Sent result={result} sent={result.sent} whole={whole} />}
+      {result.mcp && <ServerCalls calls={result.mcp} whole={whole} />}
     </>
+  );
+}
+
+/** What the agent passed on to the model. If servers gave the result, the difference is marked. */
+function Sent({ result, sent, whole }: { result: NonNullable<ToolDetail["result"]>; sent: Part[]; whole: (() => Promise<void>) | undefined }) {
+  if (result.mcp) return <Seen returned={result.parts} seen={sent} whole={whole} />;
+  return (
+    <Labelled label="sent">
+      <Result>
+        <Parts parts={sent} whole={whole} />
+      </Result>
+    </Labelled>
   );
 }
 

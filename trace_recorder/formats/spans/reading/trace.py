@@ -14,7 +14,7 @@ from itertools import chain
 from trace_recorder.dialects.call_ids import number_calls
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Histories, Members, TimedFact, ToolRun
-from trace_recorder.formats.spans.attribute_names import genai, openinference
+from trace_recorder.formats.spans.attribute_names import genai, mcp, openinference
 from trace_recorder.formats.spans.reading.payloads import read_input
 from trace_recorder.formats.spans.reading.span import (
     ForeignSpan,
@@ -174,7 +174,7 @@ def _events(tree: Tree) -> Iterator[Event]:
     for node in sorted(tree.nodes, key=_start_of):
         if node.reading.kind == "call":
             yield _call(node, tree, histories)
-        elif node.reading.kind == "tool":
+        elif node.reading.kind == "tool" and not _is_inside_tool(node):
             yield _tool_run(node, tree, stated_ids)
         yield from _kept(node)
 
@@ -271,6 +271,11 @@ def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
     return run
 
 
+def _is_inside_tool(node: Node) -> bool:
+    """Return whether a span is a request to an MCP server inside a tool. Such a request is a part of the tool."""
+    return node.tool is not None and mcp.METHOD in node.span.attributes
+
+
 def _has_failed(node: Node) -> bool:
     if node.reading.failed is not None:
         return node.reading.failed
@@ -295,7 +300,7 @@ def _kept(node: Node) -> Iterator[TimedFact]:
     members = without_none(
         span_id=span.span_id, parent_id=span.parent_id, name=span.name or None, scope=span.scope or None
     )
-    if reading.kind in {"call", "tool"}:
+    if reading.kind in {"call", "tool"} and not _is_inside_tool(node):
         if reading.kind == "call" and reading.messages is None and reading.input is not None:
             remaining["input"] = reading.input
         if reading.kind == "tool" and reading.call_id is not None:

@@ -1,8 +1,8 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts for which the conventions have
-no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens written to a cache has its
-current name, and also the earlier name (`cache_creation`), which most readers know.
+https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026, with those for MCP. Facts for which
+the conventions have no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens that
+were written to a cache has its current name, and also the earlier name (`cache_creation`), which most readers know.
 
 If `is_0_1` is True, attributes are those of version 0.1 of the conventions. In that version, internal `invoke_agent`
 spans have no provider, `gen_ai.agent.id` is only for hosted agents, and instructions are texts. An answer has no
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.dialect import Operation, operation_of
 from trace_recorder.dialects.json_access import as_dict, as_number
 from trace_recorder.figures.content.chat_form import result_text
-from trace_recorder.formats.spans.attribute_names import genai
+from trace_recorder.formats.spans.attribute_names import genai, mcp
 from trace_recorder.formats.spans.writing.messages import (
     MessageTexts,
     SpanPrompt,
@@ -220,11 +220,34 @@ class GenAIAttributes:
                 "gen_ai.tool.type": "function",
             }
         )
+        attributes |= _server_call(tool)
         if self.content:
             if tool.call is not None:
                 attributes[genai.TOOL_ARGUMENTS] = text_of_value(tool.call.arguments)
             attributes[genai.TOOL_RESULT] = encodable(result_text(tool.result))
         return attributes
+
+
+_TRANSPORTS = {"stdio": "pipe", "sse": "tcp", "streamable_http": "tcp"}
+"""The `network.transport` of each transport of MCP."""
+
+
+def _server_call(tool: ToolNode) -> dict[str, AttributeValue]:
+    """Return the attributes of a call of an MCP server. The conventions add them to the span of the tool."""
+    call, server = tool.server_call, tool.server
+    if call is None:
+        return {}
+    attributes: dict[str, AttributeValue | None] = {mcp.METHOD: mcp.CALL_TOOL}
+    if call.request_id is not None:
+        attributes[mcp.REQUEST_ID] = str(call.request_id)
+    if call.error_code is not None:
+        attributes[mcp.STATUS_CODE] = str(call.error_code)
+    if server is not None:
+        attributes[mcp.PROTOCOL_VERSION] = server.protocol_version
+        attributes[mcp.TRANSPORT] = _TRANSPORTS.get(server.transport or "")
+        if attributes[mcp.TRANSPORT] == "tcp":
+            attributes[mcp.PROTOCOL] = "http"
+    return known_attributes(attributes)
 
 
 def text_of_value(value: Payload) -> str:

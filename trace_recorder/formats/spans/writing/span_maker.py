@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.figures.call_figures import counted_usage, origin_of, without_replayed_usage
 from trace_recorder.figures.conversations.side_calls import side_calls_of
-from trace_recorder.formats.spans.attribute_names import genai, own
+from trace_recorder.formats.spans.attribute_names import genai, mcp, own
 from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
 from trace_recorder.formats.spans.writing.langfuse import LangfuseAttributes
 from trace_recorder.formats.spans.writing.messages import SpanPrompt, attribute_json, encodable
@@ -20,6 +20,7 @@ from trace_recorder.formats.spans.writing.span import (
     Span,
     SpanEvent,
     SpanIds,
+    SpanKind,
     after,
     nanoseconds,
 )
@@ -164,8 +165,16 @@ class SpanMaker:
 
     def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
         """Make the span of a tool's execution."""
+        return self._tool(span_id, parent, tool, f"execute_tool {tool.name}", "internal")
+
+    def server_call(self, span_id: str, parent: str, tool: ToolNode) -> Span:
+        """Make the span of a call of an MCP server that a tool of the agent made."""
+        return self._tool(span_id, parent, tool, f"{mcp.CALL_TOOL} {tool.name}", "client")
+
+    def _tool(self, span_id: str, parent: str, tool: ToolNode, name: str, kind: SpanKind) -> Span:
         result = tool.result
         attributes = _merge_attributes(writer.tool(tool) for writer in self.writers)
+        attributes |= _server_attributes(tool)
         start, end, is_inferred = tool.times()
         if is_inferred:
             attributes["trace_recorder.time_is_inferred"] = True
@@ -173,9 +182,9 @@ class SpanMaker:
             attributes["trace_recorder.replayed"] = True
         error = None
         if result.success is False:
-            error = _error_of_tool(result.error or "")
+            error = _error_of_tool(tool)
         events = tuple(self._exception(error, end))
-        return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), attributes, events, error)
+        return self._span((span_id, parent), name, (start, end), attributes, events, error, kind=kind)
 
     def reward(self, span_id: str, parent: str, reward: Reward) -> Span:
         """Make the span of a reward that was recorded after the span of its step or run was delivered."""
@@ -199,7 +208,7 @@ class SpanMaker:
         events: tuple[SpanEvent, ...] = (),
         error: ErrorInfo | None = None,
         *,
-        kind: Literal["internal", "client"] = "internal",
+        kind: SpanKind = "internal",
     ) -> Span:
         all_attributes, message = {**attributes}, None
         if error is not None:
@@ -308,9 +317,37 @@ def _attribute(value: Payload) -> AttributeValue:
     return text_of_value(value)
 
 
-def _error_of_tool(text: str) -> ErrorInfo:
-    """Return the error of a tool. Its kind is the name of an exception at the beginning of the text."""
+def _server_attributes(tool: ToolNode) -> dict[str, AttributeValue]:
+    """Return the facts about an MCP server for which the conventions have no attribute."""
+    call = tool.server_call
+    if call is None:
+        return {}
+    tool_at_server = call.tool
+    if tool_at_server == tool.name:
+        tool_at_server = None
+    return known_attributes(
+        {
+            own.SERVER: call.server,
+            own.SERVER_VERSION: call.version,
+            own.SERVER_TOOL: tool_at_server,
+            own.JOINED_BY: call.joined_by,
+        }
+    )
+
+
+def _error_of_tool(tool: ToolNode) -> ErrorInfo:
+    """Return the error of a tool.
+
+    Its kind is the code that an MCP server stated, or the name of an exception at the beginning of the text.
+    """
+    text, call = tool.result.error or "", tool.server_call
+    if call is not None and call.error_code is not None:
+        return ErrorInfo(str(call.error_code), text)
+    if call is not None and len(call.messages) == 1:  # the server did not answer, which has no type
+        return ErrorInfo("", text)
+    if call is not None:
+        return ErrorInfo(mcp.TOOL_ERROR, text)
     kind, colon, message = text.partition(": ")
     if colon and kind.isidentifier():
         return ErrorInfo(kind, message)
-    return ErrorInfo("tool_error", text)
+    return ErrorInfo(mcp.TOOL_ERROR, text)

@@ -114,6 +114,9 @@ class _SpanPlanner:
         for tool in tree.tools:
             span = tree.tool_span(tool)
             yield PlannedSpan(span, "tool", True, partial(self.maker.tool, span, tree.parent_of_tool(tool), tool))
+            for number, call in enumerate(tool.inner):
+                inner = tree.server_call_span(tool, number)
+                yield PlannedSpan(inner, "tool", True, partial(self.maker.server_call, inner, span, call))
 
     def _steps(self) -> Iterator[PlannedSpan]:
         newest: set[str | None] = set()

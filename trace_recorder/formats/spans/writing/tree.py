@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.formats.spans.writing.span import SpanIds, after, nanoseconds
+from trace_recorder.reading.mcp_calls import content_of_result
 from trace_recorder.reading.relations.calls_of_run import call_of_step
 from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.checked_types import number_or_text
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import MCPCall, MCPServer, Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 
 
@@ -77,12 +80,19 @@ class ToolTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolNode:
-    """The execution of a tool. `call` is None if the step has no call with the id of the result."""
+    """The execution of a tool. `call` is None if the step has no call with the id of the result.
+
+    `server_call` is the call of an MCP server that the execution is, and `server` is this server, if it is known.
+    `inner` has the calls of servers that the tool made.
+    """
 
     step: AgentStep
     call: ToolCall | None
     result: ToolResult
     occurrence: int = 0
+    server_call: MCPCall | None = None
+    server: MCPServer | None = None
+    inner: tuple[ToolNode, ...] = ()
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -126,6 +136,7 @@ class ToolNode:
 
 def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
     """Yield, step by step, the tool executions with a result."""
+    servers = {server.connection_id: server for server in trajectory.mcp_servers}
     for step in trajectory.agent_steps:
         calls: dict[str, list[ToolCall]] = {}
         for call in step.tool_calls:
@@ -136,8 +147,40 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
             remaining = calls.get(result.call_id)
             if remaining:
                 requested = remaining.pop(0)
-            yield ToolNode(step, requested, result, occurrences[result.call_id])
+            occurrence = occurrences[result.call_id]
             occurrences[result.call_id] += 1
+            inner = tuple(_inner_node(step, call, servers) for call in result.mcp if call.joined_by == "execution")
+            node = ToolNode(step, requested, result, occurrence, inner=inner)
+            if result.mcp and not inner:
+                server_call = result.mcp[0]
+                node = replace(node, server_call=server_call, server=servers.get(server_call.connection_id))
+            yield node
+
+
+def _inner_node(step: AgentStep, call: MCPCall, servers: Mapping[str, MCPServer]) -> ToolNode:
+    """Return a call of a server inside a tool of the agent as an execution, with what its messages state."""
+    arguments = content = error = None
+    if call.messages:
+        request, *answers = map(as_dict, call.messages)
+        arguments = as_dict(request.get("params")).get("arguments") or {}
+        for answer in answers:
+            content = content_of_result(answer.get("result"))
+            error = as_dict(answer.get("error")).get("message")
+    requested = None
+    if arguments is not None:
+        requested = ToolCall("", call.tool or "", arguments)
+    if call.success is False and error is None:
+        error = content or "the server did not answer"
+    result = ToolResult(
+        "",
+        name=call.tool,
+        success=call.success,
+        result=content,
+        error=None if error is None else plain_text(error),
+        duration_seconds=call.duration_seconds,
+        timestamp=call.timestamp,
+    )
+    return ToolNode(step, requested, result, server_call=call, server=servers.get(call.connection_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +237,10 @@ class SpanTree:
     def tool_span(self, tool: ToolNode) -> str:
         """Return the id of a tool's span."""
         return self.ids.span_id("tool", *tool.identity)
+
+    def server_call_span(self, tool: ToolNode, number: int) -> str:
+        """Return the id of the span of a call of an MCP server, by its number inside a tool."""
+        return self.ids.span_id("server call", *tool.identity, str(number))
 
     def parent_of_agent(self, agent: AgentRecords) -> str:
         """Return the id of the span in which an agent was started: the span of a tool, a step or another agent."""

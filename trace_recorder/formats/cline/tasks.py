@@ -28,10 +28,8 @@ from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, T
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.foreign_runs.stated_values import stated_time
-from trace_recorder.formats.format import Format, FormatReader
 from trace_recorder.formats.plain_conversations import read_answer, read_prompt
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
-from trace_recorder.values.token_counts import WHOLE
 
 _REQUEST = "api_req_started"
 _TOOLS = {"tool": "tool", "command": "execute_command", "use_mcp_server": "use_mcp_tool"}
@@ -340,6 +338,3 @@ def _add_request(call: Call, request: ShownRequest) -> None:
         call.response["usage"] = request.usage
     if request.failure is not None:
         call.complete, call.ended_by = False, as_text(request.failure.get("message"))
-
-
-FORMAT = Format(name="cline", reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE))

@@ -1,0 +1,1 @@
+"""Cline: the tasks of its editors, which Roo writes too, and the sessions of its command line."""
