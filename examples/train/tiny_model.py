@@ -67,7 +67,7 @@ class Server(ThreadingHTTPServer):
             place = int(torch.multinomial(scores.exp(), 1))
             answer.append((int(self.words[place]), float(scores[place])))
             ids.append(answer[-1][0])
-        self.stated.append((prompt, [one for one, _ in answer]))
+        self.stated.append((prompt, [token for token, _ in answer]))
         return answer
 
 
@@ -78,20 +78,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer a request."""
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        prompt = self.server.tokenizer.apply_chat_template(asked["messages"], add_generation_prompt=True, tokenize=True)
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = self.server.tokenizer.apply_chat_template(
+            request["messages"], add_generation_prompt=True, tokenize=True
+        )
         prompt = prompt["input_ids"] if isinstance(prompt, dict) or hasattr(prompt, "input_ids") else prompt
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        for number, (one, score) in enumerate(self.server.sample(prompt)):
-            text = self.server.tokenizer.decode([one])
+        for number, (token, score) in enumerate(self.server.sample(prompt)):
+            text = self.server.tokenizer.decode([token])
             choice: dict[str, Any] = {"index": 0, "delta": {"role": "assistant", "content": text + " "}}
             chunk: dict[str, Any] = {"choices": [choice], "model": NAME}
-            if asked.get("logprobs"):
+            if request.get("logprobs"):
                 choice["logprobs"] = {"content": [{"token": text, "logprob": score, "bytes": None, "top_logprobs": []}]}
-            if asked.get("return_token_ids"):
-                choice["token_ids"] = [one]
+            if request.get("return_token_ids"):
+                choice["token_ids"] = [token]
                 if number == 0:
                     chunk["prompt_token_ids"] = prompt
             self._send(chunk)

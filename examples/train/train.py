@@ -53,7 +53,7 @@ def settings(kind: Any, directory: Path, **more: Any) -> Any:
     return kind(output_dir=str(directory), max_steps=1, use_cpu=True, report_to=[], save_strategy="no", **more)
 
 
-def sft(runs: list[Trajectory], stated: set[tuple[int, ...]], directory: Path) -> float:
+def sft(runs: list[Trajectory], ids_of_server: set[tuple[int, ...]], directory: Path) -> float:
     """Train a step on the rows of tokens. What is trained are the ids that the server sampled."""
     rows = [row for run in runs for row in to_trl(run, "tokens")]
     columns = [{name: row[name] for name in ("input_ids", "assistant_masks")} for row in rows]
@@ -62,7 +62,7 @@ def sft(runs: list[Trajectory], stated: set[tuple[int, ...]], directory: Path) -
     [batch] = trainer.get_train_dataloader()
     trained = sorted(labels[labels != -100].tolist() for labels in batch["labels"])
     assert trained == sorted([*first, *second] for first, second in answers_of(runs))
-    assert {answer for pair in answers_of(runs) for answer in pair} == stated
+    assert {answer for pair in answers_of(runs) for answer in pair} == ids_of_server
     return float(trainer.train().training_loss)
 
 
@@ -86,7 +86,7 @@ def grpo(rollouts: list[Rollout], directory: Path) -> float:
     branches = [branch for rollout in rollouts for branch in rollout.branches]
     begins = [branch.mask.index(1) for branch in branches]
     ids = [branch.token_ids for branch in branches]
-    given = {
+    samples = {
         "prompt_ids": [one[:begin] for one, begin in zip(ids, begins, strict=True)],
         "completion_ids": [one[begin:] for one, begin in zip(ids, begins, strict=True)],
         "logprobs": [
@@ -110,10 +110,10 @@ def grpo(rollouts: list[Rollout], directory: Path) -> float:
         config,
         train_dataset=prompts,
         processing_class=tokenizer(),
-        rollout_func=lambda _, __: given,
+        rollout_func=lambda _, __: samples,
     )
     loss = float(trainer.train().training_loss)
-    assert seen == given["completion_ids"]
+    assert seen == samples["completion_ids"]
     return loss
 
 
@@ -132,15 +132,15 @@ def main() -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as place:
         runs = record(Path(place) / "runs", server)
-        stated = {(*answer,) for _, answer in server.stated}
+        ids_of_server = {(*answer,) for _, answer in server.stated}
         losses = {
-            "SFT": sft(runs, stated, Path(place)),
+            "SFT": sft(runs, ids_of_server, Path(place)),
             "DPO": dpo(runs, Path(place)),
             "GRPO": grpo([*to_rollouts(runs)], Path(place)),
         }
     server.shutdown()
     for name, loss in losses.items():
-        print(f"{name}: trained a step on {len(stated)} answers as they were sampled, loss {loss:.4f}")
+        print(f"{name}: trained a step on {len(ids_of_server)} answers as they were sampled, loss {loss:.4f}")
 
 
 if __name__ == "__main__":

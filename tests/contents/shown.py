@@ -317,16 +317,16 @@ Shown = Callable[[list[Json], Path, str], list[Conversation]]
 
 def verifiers(episodes: list[Json], base: Path, dialect: str) -> list[Conversation]:
     """Read the path to each leaf of a graph of messages. The counts of a call belong to the node of its answer."""
-    found = []
+    talks = []
     for episode in episodes:
         for trace in episode["traces"]:
             nodes = trace["nodes"]
             leaves = {*range(len(nodes))} - {node["parent"] for node in nodes}
             counted = {call.get("node"): call.get("usage") for call in trace["calls"]}
-            found += [_path(nodes, leaf, counted, base) for leaf in sorted(leaves)]
-            if found:
-                found[-1].failures += sum(call.get("node") is None for call in trace["calls"])
-    return found
+            talks += [_path(nodes, leaf, counted, base) for leaf in sorted(leaves)]
+            if talks:
+                talks[-1].failures += sum(call.get("node") is None for call in trace["calls"])
+    return talks
 
 
 def _path(nodes: list[Json], leaf: int | None, counted: Mapping[int | None, Json], base: Path) -> Conversation:

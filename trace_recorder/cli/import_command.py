@@ -170,13 +170,13 @@ def _files(names: list[str], *, home: bool) -> Iterator[tuple[Path, bool]]:
             yield from ((file, False) for file in at_home.files)
 
 
-def _home_table(found: list[HomeFiles]) -> Iterator[str]:
+def _home_table(programs: list[HomeFiles]) -> Iterator[str]:
     """Yield the lines of a table of the programs that have files."""
-    if not found:
+    if not programs:
         yield f"There are no sessions of known programs in {Path.home()}. docs/import.md lists the places."
         return
     rows = [("name", "files", "size", "program", "directory")]
-    for at_home in found:
+    for at_home in programs:
         count, size = f"{len(at_home.files):,}", size_text(at_home.size)
         rows.append((at_home.format, count, size, at_home.program, str(at_home.directory)))
     yield from table_lines(rows, table_width(console()))

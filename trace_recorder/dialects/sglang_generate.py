@@ -44,20 +44,17 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
     answers = [as_dict(answer) for answer in as_elements(body)]
     if not any("meta_info" in answer for answer in answers):
         return openai_chat.read_response(body)
-    choices = tuple(_choice(number, answer) for number, answer in enumerate(answers))
+    choices = []
+    for number, answer in enumerate(answers):
+        members, reason = Members(answer), as_dict(answer.get("meta_info")).get("finish_reason")
+        content, finish_reason = members.text("text"), as_text(as_dict(reason).get("type")) or as_text(reason)
+        choices.append(Choice(number, content, finish_reason=finish_reason, extra=members.rest()))
     return LLMResponse(
         content=choices[0].content,
         finish_reason=choices[0].finish_reason,
         usage=_usage([as_dict(answer.get("meta_info")) for answer in answers]),
-        choices=choices,
+        choices=tuple(choices),
     )
-
-
-def _choice(number: int, answer: dict[str, Payload]) -> Choice:
-    members = Members(answer)
-    content, reason = members.text("text"), as_dict(answer.get("meta_info")).get("finish_reason")
-    finish_reason = as_text(as_dict(reason).get("type")) or as_text(reason)
-    return Choice(number, content, finish_reason=finish_reason, extra=members.rest())
 
 
 def _usage(infos: list[dict[str, Payload]]) -> Usage:

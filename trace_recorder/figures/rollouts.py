@@ -179,12 +179,12 @@ def sampled_rollout(trajectory: Trajectory) -> Rollout:
             _drift(turns.get(call.interaction_id), extended, calls),
             as_text(call.parameters.get("chat_template")),
         )
-    about = {name: str(value) for name, value in trajectory.metadata.items() if value is not None}
+    metadata = {name: str(value) for name, value in trajectory.metadata.items() if value is not None}
     return Rollout(
         trajectory.trajectory_id,
         trajectory.task,
-        about.get("group"),
-        about.get("attempt"),
+        metadata.get("group"),
+        metadata.get("attempt"),
         rewards_of(trajectory),
         tuple(tree.branches()),
         calls,
