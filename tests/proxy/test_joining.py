@@ -22,7 +22,6 @@ from trace_recorder.clocks import now
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.format import Format
 from trace_recorder.formats.recognition import IMPORT_FORMATS
-from trace_recorder.proxy.joining import PLACES
 from trace_recorder.registry import register_format, unregister_format
 from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.trajectory import Trajectory
@@ -76,8 +75,9 @@ QUESTION = {"type": "user", "message": {"role": "user", "content": "Make it."}}
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for place in PLACES:
-        monkeypatch.setenv(place.variable, str(tmp_path / "home"))
+    for name in IMPORT_FORMATS:
+        for place in IMPORT_FORMATS.record(name).home:
+            monkeypatch.setenv(place.variable or "HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 

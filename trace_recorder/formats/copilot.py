@@ -278,6 +278,7 @@ FORMAT = Format(
                 "session-state/*.jsonl",
             ),
             variable="COPILOT_HOME",
+            session="session-state/{session}/events.jsonl",
         ),
     ),
 )

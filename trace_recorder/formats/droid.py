@@ -76,5 +76,13 @@ def _read_message(reader: SessionReader, message: Members, time: str) -> None:
 FORMAT = Format(
     name="droid",
     reader=FormatReader(recognizes=_HEAD.in_first_line, read=read, counting=WHOLE),
-    home=(HomePlace(program="Factory Droid", directory=".factory", files=("sessions/**/*.jsonl",)),),
+    home=(
+        HomePlace(
+            program="Factory Droid",
+            directory="",
+            files=(".factory/sessions/**/*.jsonl",),
+            variable="FACTORY_HOME_OVERRIDE",
+            session=".factory/sessions/*/{session}.jsonl",
+        ),
+    ),
 )

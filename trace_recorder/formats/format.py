@@ -6,8 +6,9 @@ own passes its record to `register_format` of `trace_recorder.registry`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
@@ -36,7 +37,7 @@ class FormatReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomePlace:
-    """Where a program keeps its sessions on the machine of a user. `import --home` looks there."""
+    """Where a program keeps its sessions on the machine of a user. `import --home` and `proxy --join` look there."""
 
     program: str
     """The name of the program, as its makers write it."""
@@ -49,6 +50,18 @@ class HomePlace:
     """
     variable: str | None = None
     """The environment variable that names another directory in place of `directory`."""
+    session: str | None = None
+    """The pattern of the file of one session, with `{session}` in place of its id if the name of the file has the id.
+
+    It is None if `proxy --join` does not read the program's files.
+    """
+
+    def root(self, home: Path, variables: Mapping[str, str]) -> Path:
+        """Return the program's directory. `variables` is the environment."""
+        named = variables.get(self.variable or "")
+        if named:
+            return Path(named).expanduser()
+        return home / self.directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

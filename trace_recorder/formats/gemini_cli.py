@@ -305,5 +305,13 @@ def _usage(tokens: Members) -> Usage:
 FORMAT = Format(
     name="gemini-cli",
     reader=FormatReader(recognizes=recognizes, read=read, counting=THOUGHTS_APART),
-    home=(HomePlace(program="Gemini CLI", directory=".gemini", files=("tmp/*/chats/*.json*",)),),
+    home=(
+        HomePlace(
+            program="Gemini CLI",
+            directory="",
+            files=(".gemini/tmp/*/chats/*.json*",),
+            variable="GEMINI_CLI_HOME",
+            session=".gemini/tmp/*/chats/session-*.json*",
+        ),
+    ),
 )

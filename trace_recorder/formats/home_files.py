@@ -29,9 +29,7 @@ def files_at_home(home: Path, variables: Mapping[str, str]) -> Iterator[HomeFile
     """
     for name in IMPORT_FORMATS:
         for place in IMPORT_FORMATS.record(name).home:
-            directory = home / place.directory
-            if named := variables.get(place.variable or ""):
-                directory = Path(named).expanduser()
+            directory = place.root(home, variables)
             sizes: dict[Path, int] = {}
             for pattern in place.files:
                 with ignore_failures:

@@ -388,6 +388,7 @@ FORMAT = Format(
             directory=".kimi-code",
             files=("sessions/*/*/agents/*/wire.jsonl",),
             variable="KIMI_CODE_HOME",
+            session="sessions/*/*/agents/main/wire.jsonl",
         ),
     ),
 )

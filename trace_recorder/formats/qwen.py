@@ -197,6 +197,8 @@ FORMAT = Format(
                 "projects/*/chats/*.jsonl",
                 "tmp/*/chats/*.jsonl",
             ),
+            variable="QWEN_HOME",
+            session="projects/*/chats/{session}.jsonl",
         ),
     ),
 )

@@ -30,6 +30,7 @@ from trace_recorder.formats.foreign_runs.stated_values import stated_seconds
 from trace_recorder.formats.recognition import format_of, read_foreign_runs
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.recording.run import Run
+from trace_recorder.registry import IMPORT_FORMATS
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -325,42 +326,18 @@ def _append_gap(run: Run, what: str, why: str) -> None:
 # ── the session files of programs ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPlace:
-    """The place of a program's session files: the directory that `variable` names, or else `default`.
-
-    `pattern` has `{session}` where the name of a file has the id of its session.
-    """
-
-    variable: str
-    default: str
-    pattern: str
-
-
-PLACES = (
-    SessionPlace("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/{session}.jsonl"),
-    SessionPlace("CODEX_HOME", "~/.codex", "sessions/*/*/*/rollout-*-{session}.jsonl"),
-    SessionPlace("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.json*"),
-    SessionPlace("XDG_DATA_HOME", "~/.local/share", "opencode/opencode.db"),
-    SessionPlace("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*/*_{session}.jsonl"),
-    SessionPlace("QWEN_HOME", "~/.qwen", "projects/*/chats/{session}.jsonl"),
-    SessionPlace("KIMI_CODE_HOME", "~/.kimi-code", "sessions/*/*/agents/main/wire.jsonl"),
-    SessionPlace("COPILOT_HOME", "~/.copilot", "session-state/{session}/events.jsonl"),
-    SessionPlace("CLINE_DATA_DIR", "~/.cline/data", "sessions/*/[0-9]*.messages.json"),
-    SessionPlace("FACTORY_HOME_OVERRIDE", "~", ".factory/sessions/*/{session}.jsonl"),
-)
-
-
 def session_files(environment: Mapping[str, str], session: str | None, since: float) -> Iterator[Path]:
     """Yield the files that may belong to a session.
 
     `session` is the id of the session, or None if its program does not state an id. Files that were last written before
     `since` (in seconds since 1970) are left out.
     """
-    for place in PLACES:
-        root = Path(environment.get(place.variable) or place.default).expanduser()
-        pattern = place.pattern.replace("{session}", "*" if session is None else escape(session))
-        yield from (path for path in sorted(root.glob(pattern)) if _written_at(path) >= since)
+    places = [place for name in IMPORT_FORMATS for place in IMPORT_FORMATS.record(name).home]
+    for place in places:
+        if place.session is not None:
+            pattern = place.session.replace("{session}", "*" if session is None else escape(session))
+            files = place.root(Path.home(), environment).glob(pattern)
+            yield from (path for path in sorted(files) if _written_at(path) >= since)
 
 
 def _written_at(path: Path) -> float:

@@ -12,7 +12,11 @@ FORMAT = Format(
     reader=FormatReader(recognizes=is_session, read=read, counting=CACHE_APART),
     home=(
         HomePlace(
-            program="Claude Code", directory=".claude", files=("projects/*/*.jsonl",), variable="CLAUDE_CONFIG_DIR"
+            program="Claude Code",
+            directory=".claude",
+            files=("projects/*/*.jsonl",),
+            variable="CLAUDE_CONFIG_DIR",
+            session="projects/*/{session}.jsonl",
         ),
     ),
 )

@@ -35,5 +35,13 @@ TASKS = Format(
 SESSIONS = Format(
     name="cline-sessions",
     reader=FormatReader(recognizes=sessions.recognizes, read=sessions.read, counting=WHOLE),
-    home=(HomePlace(program="Cline CLI", directory=".cline/data", files=("sessions/*/*.messages.json",)),),
+    home=(
+        HomePlace(
+            program="Cline CLI",
+            directory=".cline/data",
+            files=("sessions/*/*.messages.json",),
+            variable="CLINE_DATA_DIR",
+            session="sessions/*/[0-9]*.messages.json",
+        ),
+    ),
 )

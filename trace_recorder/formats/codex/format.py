@@ -19,6 +19,7 @@ CODEX = Format(
                 "archived_sessions/rollout-*.jsonl*",
             ),
             variable="CODEX_HOME",
+            session="sessions/*/*/*/rollout-*-{session}.jsonl",
         ),
     ),
 )

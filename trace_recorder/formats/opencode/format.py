@@ -12,12 +12,14 @@ FORMAT = Format(
     home=(
         HomePlace(
             program="opencode",
-            directory=".local/share/opencode",
+            directory=".local/share",
             files=(
-                "opencode*.db",
-                "storage/session/*/*.json",
+                "opencode/opencode*.db",
+                "opencode/storage/session/*/*.json",
             ),
+            variable="XDG_DATA_HOME",
+            session="opencode/opencode.db",
         ),
-        HomePlace(program="Kilo", directory=".local/share/kilo", files=("kilo*.db",)),
+        HomePlace(program="Kilo", directory=".local/share", files=("kilo/kilo*.db",), variable="XDG_DATA_HOME"),
     ),
 )

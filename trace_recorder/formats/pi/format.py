@@ -21,7 +21,13 @@ PI = Format(
     writer=FormatWriter(kind="sessions", view=to_traces),
     export_name="traces",
     home=(
-        HomePlace(program="pi", directory=".pi/agent", files=("sessions/*/*.jsonl",), variable="PI_CODING_AGENT_DIR"),
+        HomePlace(
+            program="pi",
+            directory=".pi/agent",
+            files=("sessions/*/*.jsonl",),
+            variable="PI_CODING_AGENT_DIR",
+            session="sessions/*/*_{session}.jsonl",
+        ),
     ),
 )
 OPENCLAW = Format(
