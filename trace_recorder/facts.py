@@ -546,8 +546,8 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
 # ── MCP servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TOOL_USE_ID = "claudecode/toolUseId"
-"""The member of `_meta` of a `tools/call` in which Claude Code states the model's id of the call."""
+TOOL_USE_IDS = ("claudecode/toolUseId", "callId")
+"""The members of `_meta` of a `tools/call` with the model's id of the call: of Claude Code, and of Codex 0.171."""
 
 
 MCPDirection = Literal["sent", "received"]

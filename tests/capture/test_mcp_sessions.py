@@ -192,7 +192,7 @@ def test_a_server_that_dies_ends_its_tools(tmp_path: Path) -> None:
     asyncio.run(run())
 
     result = only_result(tmp_path / "run.json")
-    assert (result.success, result.error) == (False, "the server did not answer: the server closed it")
+    assert (result.success, result.error) == (False, "no answer of the server is on file: the server closed it")
 
 
 def test_a_cancelled_call_is_cancelled(tmp_path: Path) -> None:

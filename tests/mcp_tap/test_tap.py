@@ -115,7 +115,7 @@ def test_the_messages_are_a_run(tmp_path: Path) -> None:
     [call] = added.mcp
     assert (added.result, call.server, call.version, call.tool) == ("3", "sums", "1.2", "add")
     assert secret.result == "the key is [REDACTED:openai-key]"
-    assert died.error == "the server did not answer: the server ended with exit code 3"
+    assert died.error == "no answer of the server is on file: the server ended with exit code 3"
     assert KEY not in "".join(path.read_text("utf-8") for path in (tmp_path / "trajectories").iterdir())
 
 
@@ -201,3 +201,65 @@ def test_without_its_proxy_a_tap_has_a_run_of_its_own(tmp_path: Path) -> None:
 
     [result] = only_run(tmp_path).agent_steps[0].tool_results
     assert result.result == "3"
+
+
+LONG = "import sys\nsys.stdout.write('x' * 70_000_000 + '\\n{}\\n')"
+
+
+def test_a_message_that_is_too_long_is_a_gap(tmp_path: Path) -> None:
+    """It passes whole. The run says how long it was, and has the next message."""
+    assert len(ran([sys.executable, "-c", LONG], tmp_path, b"").stdout) == 70_000_004
+
+    [journal] = (tmp_path / "trajectories").glob("*.jsonl")
+    records = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    assert [record["kind"] for record in records] == ["start", "gap", "mcp_message", "mcp_end", "finalize"]
+    assert records[1]["data"]["why"] == "it has 70000000 bytes, and the limit is 67108864"
+
+
+# ── which session of the proxy ───────────────────────────────────────────────────────────────────────────────────────
+
+ASK = {"messages": [{"role": "user", "content": "add"}]}
+SESSIONS = {
+    "by the id in the environment": ({"CLAUDE_CODE_SESSION_ID": "first"}, None),
+    "by the id in the message": ({}, {"sessionId": "first"}),
+    "by the message, and not by the environment": ({"CLAUDE_CODE_SESSION_ID": "second"}, {"sessionId": "first"}),
+    "by the path of the address": ({"OPENAI_BASE_URL": "{proxy}/run/a%20task/g/1/openai/v1"}, None),
+}
+
+
+@pytest.mark.parametrize("how", SESSIONS)
+def test_the_messages_are_in_the_run_of_their_session(how: str, server: Server, tmp_path: Path) -> None:
+    """Another session was used later."""
+    variables, meta = SESSIONS[how]
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        for path, session in ((f"/run/a%20task/g/1{PATH}", ""), (PATH, "first"), (PATH, "second")):
+            httpx.post(proxy.url + path, json=ASK, headers={"session-id": session})
+        named = {name: value.replace("{proxy}", proxy.url) for name, value in variables.items()}
+        asked = lines(asking(1, "add", meta, a=1, b=2))
+        ran(SUMS, tmp_path, asked, variables={PROXY_VARIABLE: proxy.url, **named})
+
+    results = [[result.result for step in run.agent_steps for result in step.tool_results] for run in proxy.runs()]
+    assert results == ([["3"], [], []] if "path" in how else [[], ["3"], []])
+
+
+def test_messages_wait_for_their_session(server: Server, tmp_path: Path) -> None:
+    """Another session that has begun does not get them."""
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "other"})
+        variables = {PROXY_VARIABLE: proxy.url, "CLAUDE_CODE_SESSION_ID": "later"}
+        ran(SUMS, tmp_path, lines(asking(1, "add", a=1, b=2)), variables=variables)
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "later"})
+
+    results = [[result.result for step in run.agent_steps for result in step.tool_results] for run in proxy.runs()]
+    assert results == [[], ["3"]]
+
+
+def test_messages_whose_session_never_begins_are_a_gap(server: Server, tmp_path: Path) -> None:
+    """The proxy says at its end how many messages are in no run."""
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "other"})
+        variables = {PROXY_VARIABLE: proxy.url, "CLAUDE_CODE_SESSION_ID": "never"}
+        ran(SUMS, tmp_path, lines(HELLO), variables=variables)
+
+    [run] = proxy.runs()
+    assert [gap.why for gap in run.gaps] == ["3 messages came before their session began"]

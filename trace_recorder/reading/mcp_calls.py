@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.clocks import seconds_between
-from trace_recorder.facts import TOOL_USE_ID, MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
+from trace_recorder.facts import TOOL_USE_IDS, MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.json_text import NotJsonError, parse
@@ -117,7 +117,7 @@ class MCPCalls:
         """Read the end of a connection. Return the ends of the calls that the server has not answered."""
         connection = self._connection(fact.connection_id)
         unanswered, connection.open = [*connection.open.values()], {}
-        error = {"type": "", "message": f"the server did not answer: {fact.ended_by}"}
+        error = {"type": "", "message": f"no answer of the server is on file: {fact.ended_by}"}
         return [(_end_of(call, record, success=False, error=error), call) for call in unanswered]
 
     def _connection(self, identity: str) -> ServerConnection:
@@ -147,7 +147,7 @@ class MCPCalls:
             step_number=fact.step_number,
             execution_id=call.execution_id,
             name=call.tool or "unnamed",
-            call_id=_text(meta.get(TOOL_USE_ID)),
+            call_id=next(filter(None, (_text(meta.get(name)) for name in TOOL_USE_IDS)), None),
             arguments=parameters.get("arguments") or {},
         )
         yield asked, call
