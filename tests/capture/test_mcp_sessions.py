@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
 from tests.capture.mcp_calls import KEY, connected, outcome
 from tests.capture.misbehaving_mcp_server import LARGE
@@ -319,6 +321,9 @@ SEEN = [
     ('[{"type": "text", "text": "3"}]', None),
     ('{"content": [{"type": "text", "text": "3"}]}', None),
     ([{"type": "text", "text": "3"}], None),
+    ('{"total": 3}', None),
+    ("Wall time: 0.0349 seconds\nOutput:\n3", None),
+    ([{"type": "text", "text": "Wall time: 0.1 seconds\nOutput:"}, {"type": "text", "text": "3"}], None),
     ("three", "three"),
     ("3 [cut]", "3 [cut]"),
 ]
@@ -343,3 +348,81 @@ def test_what_the_model_saw_is_compared_with_what_the_server_sent(
 
     result = only_result(tmp_path / "run.json")
     assert (result.result, result.sent) == ("3", difference)
+
+
+# ── a server asks for a call of a model ──────────────────────────────────────────────────────────────────────────────
+
+
+def sampling(recorder: TrajectoryRecorder) -> Callable[..., Awaitable[CreateMessageResult]]:
+    """Return a callback that calls a recorded model."""
+
+    async def answer(_: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+        await asyncio.sleep(0)
+        content = params.messages[0].content
+        assert isinstance(content, TextContent)
+        call(recorder, asked(content.text), said("two", identity=f"chat for {content.text}"))
+        return CreateMessageResult(role="assistant", model="m-1", content=TextContent(type="text", text="two"))
+
+    return answer
+
+
+def test_a_model_s_call_that_a_server_asks_for_is_inside_the_tool(tmp_path: Path) -> None:
+    """The server is a sub-agent of the tool. The calls of the agent before and after are its own."""
+    calls = [("call_1", "ask", "{}")]
+
+    async def run() -> None:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            call(recorder, asked("go"), said(None, calls=calls))
+            async with connected(recorder.wrap, sampling_callback=sampling(recorder)) as session:
+                await session.call_tool("ask", {})
+                call(recorder, asked("and now?"), said("Done.", identity="chat-2"))
+
+    asyncio.run(run())
+
+    result = only_result(tmp_path / "run.json")
+    assert (result.result, result.call_id, at_server(result).joined_by) == ("the model says: two", "call_1", "name")
+    first, inner, last = load(tmp_path / "run.json").llm_interactions
+    assert (inner.agent, inner.parent_execution_id, inner.response.content) == ("misbehaving", result.execution_id, "two")
+    assert [one.parent_execution_id for one in (first, last)] == [None, None]
+    assert [one.agent for one in (first, last)] == [None, None]
+    assert validate(tmp_path / "run.json").ok
+
+
+def test_inside_a_tool_of_the_agent_the_call_belongs_to_that_tool(tmp_path: Path) -> None:
+    """The agent's function is the tool. The sub-agent's parent is the agent that ran the function."""
+
+    async def run() -> None:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            async with connected(recorder.wrap, sampling_callback=sampling(recorder)) as session:
+
+                @recorder.tool
+                async def ask() -> str:
+                    return str((await session.call_tool("ask", {})).content)
+
+                with recorder.agent("researcher"):
+                    await ask()
+
+    asyncio.run(run())
+
+    [inner] = load(tmp_path / "run.json").llm_interactions
+    result = only_result(tmp_path / "run.json")
+    assert (result.name, result.execution_id) == ("ask", inner.parent_execution_id)
+    assert (inner.agent, inner.parent_agent_id) == ("misbehaving", "agent_1")
+
+
+def test_between_two_open_tools_the_call_is_in_neither(tmp_path: Path) -> None:
+    """No message says which of the tools asks for it."""
+
+    async def run() -> None:
+        with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+            async with connected(recorder.wrap, sampling_callback=sampling(recorder)) as session:
+                never = asyncio.create_task(outcome(session.call_tool("never", {})))
+                await asyncio.sleep(0)
+                await session.call_tool("ask", {})
+                never.cancel()
+                await asyncio.gather(never, return_exceptions=True)
+
+    asyncio.run(run())
+
+    [call_of_model] = load(tmp_path / "run.json").llm_interactions
+    assert (call_of_model.agent, call_of_model.parent_execution_id) == (None, None)

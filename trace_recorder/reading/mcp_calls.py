@@ -19,6 +19,7 @@ from trace_recorder.values.messages import MCPCall, Payload
 
 _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
+_FRAME = lazy_pattern(r"\AWall time: [0-9.]+ seconds\nOutput:(?:\n|\Z)")
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
 
@@ -65,7 +66,7 @@ class ServerCall:
     @property
     def execution_id(self) -> str:
         """The id of the tool execution that the call is."""
-        return f"{self.connection.connection_id}/{_key(self.request_id)}"
+        return execution_of(self.connection.connection_id, self.request_id)
 
     def is_named(self, name: str) -> bool:
         """Return whether a model's call of the tool `name` may be this call: `TOOL`, or `mcp__SERVER__TOOL`."""
@@ -90,6 +91,11 @@ class ServerCall:
             self.progress,
             seconds_between(self.began, self.ended),
         )
+
+
+def execution_of(connection_id: str, request_id: Payload) -> str:
+    """Return the id of the tool execution that a call of a server is."""
+    return f"{connection_id}/{_key(request_id)}"
 
 
 OfExecution = tuple[ToolCallFact | ToolResultFact, ServerCall]
@@ -236,20 +242,34 @@ def result_texts(value: Payload) -> list[str]:
     return []
 
 
-def says_the_same(result: Payload, sent: Payload) -> bool:
+def says_the_same(result: Payload, seen: Payload, structured: Payload = None) -> bool:
     """Return whether the model got the result of a server whole, in whatever form.
 
-    A result with other blocks than texts, such as images, is the same only if the blocks are.
+    `structured` is the structured content of the result, which a client may pass on instead. A result with other blocks
+    than texts, such as images, is the same only if the blocks are.
     """
-    if result == sent or (isinstance(sent, str) and _parsed(sent) in (result, {"content": result})):
+    seen = _without_frame(seen)
+    parsed = _parsed(seen) if isinstance(seen, str) else seen
+    if result == seen or parsed in (result, {"content": result}):
+        return True
+    if structured is not None and parsed == structured:
         return True
     blocks = result if isinstance(result, list) else [result]
     if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):
         return False
-    said, texts = _joined(result_texts(result)), result_texts(sent)
+    said, texts = _joined(result_texts(result)), result_texts(seen)
     return said in {_joined(texts), "".join(texts)} or (
-        isinstance(sent, str) and said == _joined(result_texts(_parsed(sent)))
+        isinstance(seen, str) and said == _joined(result_texts(parsed))
     )
+
+
+def _without_frame(seen: Payload) -> Payload:
+    """Return what the model got without the lines that Codex puts before each result, with the time that it took."""
+    if isinstance(seen, str):
+        return _FRAME.sub("", seen, count=1)
+    if isinstance(seen, list) and seen and _FRAME.fullmatch(str(_object(seen[0]).get("text"))):
+        return seen[1:]
+    return seen
 
 
 def _joined(texts: Sequence[str]) -> str:
