@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from mcp.client.stdio import stdio_client
 
 from trace_recorder import TrajectoryRecorder
 
-try:
+IS_SECOND_VERSION = int(version("mcp").partition(".")[0]) >= 2
+if IS_SECOND_VERSION:
     from mcp.shared.exceptions import MCPError
-except ImportError:  # version 1
+else:
     from mcp.shared.exceptions import McpError as MCPError
 
 SERVER = Path(__file__).with_name("misbehaving_mcp_server.py")

@@ -12,13 +12,17 @@ Each server is also run with and without the tap on the same input. The bytes in
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +35,7 @@ from tests.processes import ROOT
 from tests.provider import Answer, Request, serving
 from tests.proxy.programs import DONE, Program, answer_of, environment_of
 from tests.scripted_model import Model, Turn
-from trace_recorder import load
+from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.facts import TOOL_USE_IDS
 from trace_recorder.values.messages import Payload, ToolResult
 from trace_recorder.values.trajectory import Trajectory
@@ -247,11 +251,79 @@ def check_codex(servers: Servers, home: Path) -> str:
     return check_joined(run, journal_in(home), CALLS)
 
 
+@contextmanager
+def over_http(servers: Servers, transport: str) -> Iterator[str]:
+    """Run `server-everything` over HTTP. Yield its address without a path."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        [str(servers.bin / "mcp-server-everything"), transport], env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as server:  # fmt: skip
+        try:
+            while server.poll() is None:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def check_claude_over_http(servers: Servers, home: Path) -> str:
+    """Run Claude Code with a server over streamable HTTP, through the proxy."""
+
+    def decide(turn: Turn) -> Action:
+        tools = {tool.get("name") for tool in turn.body.get("tools", [])}
+        if "mcp__everything__echo" not in tools or results_in(turn.body):
+            return DONE
+        return Action("", "I look.", tuple(Call("mcp__everything__echo", {"message": "the same"}) for _ in range(5)))
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/mcp/everything"
+    (home / "mcp.json").write_text(json.dumps({"mcpServers": {"everything": {"type": "http", "url": url}}}))
+    command = (
+        *(str(servers.bin / "claude"), "-p", "Look.", "--mcp-config", str(home / "mcp.json")),
+        *("--strict-mcp-config", "--allowedTools", "mcp__everything"),
+    )
+    with over_http(servers, "streamableHttp") as server:
+        options = ("--port", str(port), "--mcp", f"everything={server}/mcp")
+        run = ran(Program("Claude Code", command, lambda *_: DONE, QUIET), decide, home, *options)
+    return check_joined(run, journal_in(home), 5)
+
+
+def check_python_over_http(transport: str, servers: Servers, home: Path) -> str:
+    """Record a session of `mcp` over a transport of HTTP. No message may be on file twice."""
+    from mcp import ClientSession  # noqa: PLC0415
+    from mcp.client.sse import sse_client  # noqa: PLC0415
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    async def use(url: str) -> None:
+        streams = sse_client(f"{url}/sse") if transport == "sse" else streamable_http_client(f"{url}/mcp")
+        async with streams as (read, write, *_), recorder.wrap(ClientSession(read, write)) as session:
+            await session.initialize()
+            for number in range(5):
+                await session.call_tool("get-sum", {"a": number, "b": 1})
+
+    with over_http(servers, transport) as url, TrajectoryRecorder(home / "runs" / "run.json") as recorder:
+        asyncio.run(use(url))
+    messages = [record.data for record in read_raw(journal_in(home)) if record.kind == "mcp_message"]  # type: ignore[union-attr]
+    ids = [data["message"]["id"] for data in messages if data["direction"] == "received" and "id" in data["message"]]
+    assert len(ids) == len(set(ids)), ids
+    run = load(home / "runs" / "run.json")
+    texts = [str(result.result) for result in of_servers(run)]
+    assert [text.split()[-1].rstrip(".") for text in texts] == ["1", "2", "3", "4", "5"], texts
+    return f"{len(messages)} messages, each once, {len(texts)} tools, {len(run.llm_interactions)} calls of models"
+
+
 # ── the bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bytes", "version": "1"}}
 CONVERSATIONS: dict[str, list[tuple[str, Payload]]] = {
-    "everything": [("echo", {"message": "caf\u00e9 \u2028"}), ("get-sum", {"a": 1, "b": 2}), ("get-tiny-image", {}), ("none", {})],
+    "everything": [("echo", {"message": "caf\u00e9 \u2028"}), ("get-sum", {"a": 1, "b": 2}), ("get-tiny-image", {}), ("none", {}), ("get-env", {})],
     "files": [("read_text_file", {"path": "{files}/notes.txt"}), ("read_text_file", {"path": "/etc/passwd"})],
     "time": [("convert_time", {"source_timezone": "UTC", "time": "16:30", "target_timezone": "Asia/Tokyo"})],
 }  # fmt: skip
@@ -270,7 +342,7 @@ def asked_of(name: str, servers: Servers) -> Iterator[bytes]:
 
 def conversation(command: Sequence[str], lines: Iterator[bytes], home: Path) -> tuple[list[bytes], int]:
     """Send lines to a server. Return its lines up to the last answer, in the order of ids, and its exit code."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SERVER_KEY": KEY}
     said: list[bytes] = []
     with subprocess.Popen(
         command, cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -297,11 +369,12 @@ def check_bytes(name: str, servers: Servers, home: Path) -> str:
     tapped = conversation([*TAP, name, "--", *servers.command(name)], iter(lines), home)
     assert tapped == plain, (tapped, plain)
     [path] = (home / "trajectories").glob("*.jsonl")
+    assert KEY not in path.read_text("utf-8"), f"{path.name} has the key of the server's environment"
     messages = [record.data for record in read_raw(path.read_bytes()) if record.kind == "mcp_message"]  # type: ignore[union-attr]
     sent = [data["message"] for data in messages if data["direction"] == "sent"]
-    received = [data["message"] for data in messages if data["direction"] == "received"]
+    received = [data["message"] for data in messages if data["direction"] == "received" and "redacted" not in data]
     assert sent == [json.loads(line) for line in lines]
-    assert received == [json.loads(line) for line in plain[0] if line.strip()]
+    assert received == [json.loads(line) for line in plain[0] if line.strip() and KEY.encode() not in line]
     return f"{sum(map(len, lines))} bytes sent, {sum(map(len, plain[0]))} received: equal and on file, exit {plain[1]}"
 
 
@@ -317,6 +390,9 @@ def main(tools: Path) -> int:
             **{f"bytes of {name}": partial(check_bytes, name, servers) for name in CONVERSATIONS},
             "Claude Code": partial(check_claude, servers),
             "Codex": partial(check_codex, servers),
+            "Claude Code over HTTP": partial(check_claude_over_http, servers),
+            "mcp over SSE": partial(check_python_over_http, "sse", servers),
+            "mcp over streamable HTTP": partial(check_python_over_http, "streamableHttp", servers),
         }
         for name, check in checks.items():
             home = Path(directory, name)

@@ -61,6 +61,7 @@ class TappedMessages:
         if proxy_address is not None:
             self._proxy = HTTPConnection(*proxy_address, timeout=TIMEOUT_SECONDS)
         self._recorder: TrajectoryRecorder | None = None
+        self._has_ended = False
 
     def observe(self, direction: MCPDirection, line: bytes, size: int) -> None:
         """Record a line of `size` bytes. It is a gap if its bytes are missing. Never raises."""
@@ -69,7 +70,7 @@ class TappedMessages:
         if size > len(line):
             statement = {"direction": direction, "bytes": size}
         with _guard.protect("record a message of an MCP server"), self._lock:
-            if self._told(statement):
+            if self._has_ended or self._told(statement):  # a line that comes later has not reached the server
                 return
             run = self._own_run()
             if run is None:
@@ -84,6 +85,7 @@ class TappedMessages:
         """Record how the server ended."""
         why = f"the server ended with exit code {code}" if code >= 0 else f"signal {-code} ended the server"
         with _guard.protect("record the end of an MCP server"), self._lock:
+            self._has_ended = True
             if not self._told({"ended_by": why, "exit_code": code}) and self._recorder is not None:
                 run = self._own_run()
                 if run is not None:

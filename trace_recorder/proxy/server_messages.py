@@ -70,9 +70,7 @@ class ServerMessages:
             return True
         return False
 
-    async def record(
-        self, connection_id: str, facts: Sequence[MCPFact], size: int, origin: Origin = _UNKNOWN
-    ) -> None:
+    async def record(self, connection_id: str, facts: Sequence[MCPFact], size: int, origin: Origin = _UNKNOWN) -> None:
         """Record facts of about `size` bytes, or keep them until their session begins."""
         for fact in facts:
             self._learn(fact)

@@ -258,9 +258,7 @@ def says_the_same(result: Payload, seen: Payload, structured: Payload = None) ->
     if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):
         return False
     said, texts = _joined(result_texts(result)), result_texts(seen)
-    return said in {_joined(texts), "".join(texts)} or (
-        isinstance(seen, str) and said == _joined(result_texts(parsed))
-    )
+    return said in {_joined(texts), "".join(texts)} or (isinstance(seen, str) and said == _joined(result_texts(parsed)))
 
 
 def _without_frame(seen: Payload) -> Payload:

@@ -27,7 +27,9 @@ def message_fact(connection_id: str, direction: MCPDirection, line: str, **membe
 
 def missing_message(direction: MCPDirection, server: str | None, why: str) -> GapFact:
     """Return the gap for a message that passed and is not on file. Its beginning might be half of a secret."""
-    return GapFact(time=now(), what=f"record a message {direction} by the client of {server or 'an MCP server'}", why=why)
+    return GapFact(
+        time=now(), what=f"record a message {direction} by the client of {server or 'an MCP server'}", why=why
+    )
 
 
 def why_too_long(size: int) -> str:
