@@ -15,7 +15,7 @@
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
-    nox -s mcp_clients                     # the package mcp old and new, real MCP servers and clients, 300 kills of the tap
+    nox -s mcp_clients                     # the package mcp, real MCP servers and clients, kills of the tap
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
     nox -s kills                           # `prune` and exports of tables, killed at each system call
@@ -317,7 +317,7 @@ def mcp(session: nox.Session, version: str) -> None:
 @nox.session(venv_backend="venv")
 @nox.parametrize("version", [nox.param(requirements, id=name) for name, requirements in MCP_CLIENTS.items()])
 def mcp_clients(session: nox.Session, version: tuple[str, ...]) -> None:
-    """Record the sessions of one version of the package mcp. With the newest: frameworks, programs, real servers, kills.
+    """Record the sessions of one version of the package mcp. With the newest: real clients and servers, and 300 kills.
 
     The modules of tests/mcp_tap say what is compared.
     """

@@ -584,6 +584,11 @@ class MCPEndFact(Fact, frozen=True, kw_only=True, gc=False):
     ended_by: Foreign[Text]
 
 
+def execution_of_call(connection_id: str, request_id: Payload) -> str:
+    """Return the id of the tool execution that a call of an MCP server is: 1 and "1" are two ids of requests."""
+    return f"{connection_id}/{request_id!r}"
+
+
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):
     """A record that cannot be read as a fact.
 

@@ -113,7 +113,8 @@ def _kill(
     seed: int, directory: Path, victim: str, proxy: int | None, variables: dict[str, str]
 ) -> tuple[int, list[str]]:
     pid_file = directory / "pid"
-    code = f"import os, runpy; open({str(pid_file)!r}, 'w').write(str(os.getpid())); runpy.run_path({SUMS[-1]!r}, run_name='__main__')"
+    code = f"import os, runpy; open({str(pid_file)!r}, 'w').write(str(os.getpid())); "
+    code += f"runpy.run_path({SUMS[-1]!r}, run_name='__main__')"
     command = [*TAP, *SUMS[:-1], "-c", code]
     environment = {**os.environ, **variables, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

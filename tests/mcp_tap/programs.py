@@ -156,7 +156,7 @@ def truth(journal: bytes) -> dict[tuple[str, str], str]:
     """Return the model's ids of the calls by the ids of connections and requests, as the messages state them."""
     ids: dict[tuple[str, str], str] = {}
     for record in read_raw(journal):
-        assert not isinstance(record, type(None))
+        assert record is not None
         data = record.data if record.kind == "mcp_message" else {}  # type: ignore[union-attr]
         message = data.get("message") or {}
         if data.get("direction") == "sent" and message.get("method") == "tools/call":
@@ -323,7 +323,10 @@ def check_python_over_http(transport: str, servers: Servers, home: Path) -> str:
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bytes", "version": "1"}}
 CONVERSATIONS: dict[str, list[tuple[str, Payload]]] = {
-    "everything": [("echo", {"message": "caf\u00e9 \u2028"}), ("get-sum", {"a": 1, "b": 2}), ("get-tiny-image", {}), ("none", {}), ("get-env", {})],
+    "everything": [
+        *(("echo", {"message": "caf\u00e9 \u2028"}), ("get-sum", {"a": 1, "b": 2}), ("get-tiny-image", {})),
+        *(("no such tool", {}), ("get-env", {})),
+    ],
     "files": [("read_text_file", {"path": "{files}/notes.txt"}), ("read_text_file", {"path": "/etc/passwd"})],
     "time": [("convert_time", {"source_timezone": "UTC", "time": "16:30", "target_timezone": "Asia/Tokyo"})],
 }  # fmt: skip

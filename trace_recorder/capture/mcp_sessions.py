@@ -28,8 +28,7 @@ from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.errors import UnsupportedClientError
-from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact
-from trace_recorder.reading.mcp_calls import execution_of
+from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact, execution_of_call
 from trace_recorder.recording.context import Agent, Caller, context_of, current_execution
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload, without_none
@@ -163,7 +162,7 @@ class SessionMessages:
         here = self._in_runs.get(request.run)
         if here is None or request.run.closed:
             return None
-        inside = request.caller.execution_id or execution_of(here.connection_id, request_id)
+        inside = request.caller.execution_id or execution_of_call(here.connection_id, request_id)
         return Agent(request.run, self._server_name(), Caller(request.caller.members, inside))
 
     def _only_call(self) -> tuple[Any, _OpenRequest] | None:
@@ -174,8 +173,8 @@ class SessionMessages:
     def _server_name(self) -> str:
         for message in self._handshake:
             information = message.result.get("serverInfo")
-            if isinstance(information, dict) and isinstance(information.get("name"), str):
-                return information["name"]
+            if isinstance(information, dict) and "name" in information:
+                return str(information["name"])
         return "MCP server"
 
     def _sent(self, message: _Message) -> _Write | None:

@@ -97,7 +97,9 @@ class TappedMessages:
         if self._proxy is None:
             return False
         whole = {
-            **{"connection_id": self._connection, "server": self._name, "transport": "stdio"},
+            "connection_id": self._connection,
+            "server": self._name,
+            "transport": "stdio",
             **self._session,
             **statement,
         }

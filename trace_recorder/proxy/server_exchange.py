@@ -1,4 +1,4 @@
-"""One HTTP exchange with an MCP server over streamable HTTP, as facts: a request, and an answer of JSON or of events."""
+"""One HTTP exchange with an MCP server over streamable HTTP, as facts: a request, and an answer of JSON or events."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ class ServerExchange:
         if self._why_missing is not None:
             return []
         facts: list[MCPFact] = []
-        for piece in try_call(self._decoded, self._undecodable, chunk):
+        pieces = [chunk]
+        if self._decode is not None:
+            pieces = try_call(list, self._undecodable, self._decode(chunk))
+        for piece in pieces:
             if self._is_stream:
                 facts += self._read_events(piece)
             else:
@@ -85,9 +88,6 @@ class ServerExchange:
             self._message.add(self._half_end)
             facts += self._read_message()
         return facts
-
-    def _decoded(self, chunk: bytes) -> list[bytes]:
-        return [chunk] if self._decode is None else [*self._decode(chunk)]
 
     def _undecodable(self, error: Exception) -> list[bytes]:
         self._why_missing = f"the answer cannot be decoded: {type(error).__name__}: {error}"

@@ -274,13 +274,10 @@ class Sessions:
             session = self._open.get(("header", session_id))
         if session is not None:
             return session.recorder._lifecycle.run_in_progress()
-        if chosen or (session_id is not None and any(map(self._is_known_by_program, self._open.values()))):
+        headers = {dict(each.key.metadata).get("session_header") for each in self._open.values()}
+        if chosen or (session_id is not None and headers.intersection(SESSION_HEADERS)):
             return None
         return self.newest_run()
-
-    @staticmethod
-    def _is_known_by_program(session: Session) -> bool:
-        return dict(session.key.metadata).get("session_header") in SESSION_HEADERS
 
     def newest_run(self) -> Run | None:
         """Return the run of the session whose request came last, or None if no session is open."""

@@ -53,12 +53,11 @@ from trace_recorder.facts import (
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFact, CallFacts
 from trace_recorder.reading.interactions import Duplicates, interaction_of, unreadable_gaps
-from trace_recorder.reading.mcp_calls import MCPCalls
+from trace_recorder.reading.mcp_calls import MCPCalls, SampledCalls
 from trace_recorder.reading.open_calls import AskedTools
 from trace_recorder.reading.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.reading.requests import MAX_READINGS, RequestReader
 from trace_recorder.reading.run_fold import RunFold
-from trace_recorder.reading.sampling import SampledCalls
 from trace_recorder.reading.steps import RecordedStep, agent_key, step_of
 from trace_recorder.reading.tool_executions import ToolExecutions
 from trace_recorder.reading.tool_steps import ToolStep

@@ -11,15 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.clocks import seconds_between
-from trace_recorder.facts import TOOL_USE_IDS, MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
+from trace_recorder.facts import (
+    TOOL_USE_IDS,
+    MCPEndFact,
+    MCPMessageFact,
+    ToolCallFact,
+    ToolResultFact,
+    execution_of_call,
+)
 from trace_recorder.lazy_patterns import lazy_pattern
+from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.json_text import NotJsonError, parse
-from trace_recorder.values.messages import MCPCall, Payload
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import LLMResponse, MCPCall, Payload
+from trace_recorder.values.structs import replace
 
 _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
 _FRAME = lazy_pattern(r"\AWall time: [0-9.]+ seconds\nOutput:(?:\n|\Z)")
+_SAMPLING = "sampling/createMessage"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
 
@@ -66,7 +77,7 @@ class ServerCall:
     @property
     def execution_id(self) -> str:
         """The id of the tool execution that the call is."""
-        return execution_of(self.connection.connection_id, self.request_id)
+        return execution_of_call(self.connection.connection_id, self.request_id)
 
     def is_named(self, name: str) -> bool:
         """Return whether a model's call of the tool `name` may be this call: `TOOL`, or `mcp__SERVER__TOOL`."""
@@ -91,11 +102,6 @@ class ServerCall:
             self.progress,
             seconds_between(self.began, self.ended),
         )
-
-
-def execution_of(connection_id: str, request_id: Payload) -> str:
-    """Return the id of the tool execution that a call of a server is."""
-    return f"{connection_id}/{_key(request_id)}"
 
 
 OfExecution = tuple[ToolCallFact | ToolResultFact, ServerCall]
@@ -210,6 +216,74 @@ def _end_of(
         result=result,
         error=error,
     )
+
+
+# ── calls of models that servers ask for ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _SamplingRequest:
+    """A request of a server that has no answer: the execution of its tool, and the calls since, with their texts."""
+
+    execution_id: str
+    seq: int
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SampledCalls:
+    """Finds the calls of models that MCP servers asked for, where only the messages and the calls are known.
+
+    The recorder in the client's process states the tool in which a server asks for a call of a model. A tap and the
+    proxy see two messages and a call, and nothing joins them. So a call is inside the tool only if there is one answer.
+    The server asked while it had one open call of a tool. Between its request and the client's answer, one call of no
+    sub-agent began, and ended with exactly the text of that answer. `inside` has the executions of these calls.
+    """
+
+    inside: dict[str, str] = field(default_factory=dict)
+    _requests: dict[tuple[str, str], _SamplingRequest] = field(default_factory=dict)
+
+    def read_message(self, record: Record, fact: MCPMessageFact, connection: ServerConnection) -> str | None:
+        """Read a message. Return the id of a call that the message shows to be inside a tool, or None."""
+        message = fact.message
+        if not isinstance(message, Mapping) or "id" not in message:
+            return None
+        key = fact.connection_id, repr(message["id"])
+        if fact.direction == "received" and message.get("method") == _SAMPLING:
+            if len(connection.open) == 1:
+                [call] = connection.open.values()
+                execution = call.made_in if call.is_inside else call.execution_id
+                self._requests[key] = _SamplingRequest(str(execution), record.seq)
+        elif fact.direction == "sent" and key in self._requests:
+            request, result = self._requests.pop(key), message.get("result")
+            content = result.get("content") if isinstance(result, Mapping) else None
+            said = "".join(result_texts(content)) or None
+            same = [identity for identity, text in request.calls if text == said and identity not in self.inside]
+            if len(same) == 1:
+                self.inside[same[0]] = request.execution_id
+                return same[0]
+        return None
+
+    def read_response(self, call: CallFacts, response: LLMResponse) -> None:
+        """Read the response of a call."""
+        sent = call.sent
+        if not self._requests or sent is None or sent.agent_id is not None or not isinstance(response.content, str):
+            return
+        for request in self._requests.values():
+            if call.first_seq > request.seq:
+                request.calls.append((call.interaction_id, response.content))
+
+    def placed(self, interaction: LLMInteraction) -> LLMInteraction:
+        """Return an interaction inside the tool in which it was found, if any."""
+        execution_id = self.inside.get(interaction.interaction_id)
+        if execution_id is None:
+            return interaction
+        return replace(interaction, parent_execution_id=execution_id)
+
+    def end_connection(self, connection_id: str) -> None:
+        """Forget the requests of a connection that has ended."""
+        for key in [key for key in self._requests if key[0] == connection_id]:
+            del self._requests[key]
 
 
 # ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
