@@ -127,6 +127,7 @@ class SessionMessages:
         self._open: dict[Any, _OpenRequest] = {}
         """The requests that have no answer yet, by their ids."""
         self._newest: Run | None = None
+        self._server_name = "MCP server"
 
     async def send(self, item: Any) -> None:
         """Record a message that is about to be sent."""
@@ -163,19 +164,12 @@ class SessionMessages:
         if here is None or request.run.closed:
             return None
         inside = request.caller.execution_id or execution_of_call(here.connection_id, request_id)
-        return Agent(request.run, self._server_name(), Caller(request.caller.members, inside))
+        return Agent(request.run, self._server_name, Caller(request.caller.members, inside))
 
     def _only_call(self) -> tuple[Any, _OpenRequest] | None:
         """Return the only call of a tool that has no answer, with its id. None if there is another number of calls."""
         calls = [(identity, request) for identity, request in self._open.items() if request.method == _CALL]
         return calls[0] if len(calls) == 1 else None
-
-    def _server_name(self) -> str:
-        for message in self._handshake:
-            information = message.result.get("serverInfo")
-            if isinstance(information, dict) and "name" in information:
-                return str(information["name"])
-        return "MCP server"
 
     def _sent(self, message: _Message) -> _Write | None:
         if message.method in _HANDSHAKE:
@@ -208,6 +202,9 @@ class SessionMessages:
             if message.id in self._asked:
                 self._asked.discard(message.id)
                 self._handshake.append(message)
+                information = message.result.get("serverInfo")
+                if isinstance(information, dict):
+                    self._server_name = str(information.get("name"))
             request = self._open.pop(message.id, None)
             run = None if request is None else request.run
         elif (only := self._only_call()) is not None:

@@ -73,25 +73,24 @@ class ServerExchange:
         """Take a chunk of the answer."""
         if self._why_missing is not None:
             return []
-        facts: list[MCPFact] = []
-        pieces = [chunk]
+        pieces: list[bytes] | None = [chunk]
         if self._decode is not None:
-            pieces = try_call(list, self._undecodable, self._decode(chunk))
+            pieces = try_call(lambda decode: [*decode(chunk)], self._lose, self._decode)
+        if pieces is None:
+            return [missing_message("received", self._name, str(self._why_missing))]
+        facts: list[MCPFact] = []
         for piece in pieces:
             if self._is_stream:
                 facts += self._read_events(piece)
             else:
                 self._message.add(piece)
-        if self._why_missing is not None:
-            facts.append(missing_message("received", self._name, self._why_missing))
-        elif is_last:
+        if is_last:
             self._message.add(self._half_end)
             facts += self._read_message()
         return facts
 
-    def _undecodable(self, error: Exception) -> list[bytes]:
+    def _lose(self, error: Exception) -> None:
         self._why_missing = f"the answer cannot be decoded: {type(error).__name__}: {error}"
-        return []
 
     def _read_request(self) -> Iterator[MCPFact]:
         (headers, body), self._request = self._request, ([], b"")

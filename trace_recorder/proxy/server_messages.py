@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from trace_recorder.capture.event_loops import run_in_thread
 from trace_recorder.capture.mcp_sessions import LARGE_MESSAGE
+from trace_recorder.clocks import now
 from trace_recorder.dialects.json_access import as_dict, as_list, json_value
-from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact
+from trace_recorder.facts import GapFact, JsonText, MCPDirection, MCPEndFact, MCPMessageFact
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.recording.mcp_messages import MCPFact, message_fact, missing_message, why_too_long
@@ -119,7 +120,8 @@ class ServerMessages:
     def _gap_in(self, run: Run) -> Iterator[tuple[Run, MCPFact]]:
         count, self._forgotten = self._forgotten, 0
         if count:
-            yield run, missing_message("sent or received", None, f"{count} messages came before their session began")
+            why = f"{count} messages came before their session began"
+            yield run, GapFact(time=now(), what="record messages of MCP servers", why=why)
 
 
 def _write(due: Iterable[tuple[Run, MCPFact]]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.clocks import seconds_between
+from trace_recorder.dialects.json_access import json_value
 from trace_recorder.facts import (
     TOOL_USE_IDS,
     MCPEndFact,
@@ -22,7 +23,6 @@ from trace_recorder.facts import (
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, MCPCall, Payload
 from trace_recorder.values.structs import replace
@@ -323,7 +323,7 @@ def says_the_same(result: Payload, seen: Payload, structured: Payload = None) ->
     than texts, such as images, is the same only if the blocks are.
     """
     seen = _without_frame(seen)
-    parsed = _parsed(seen) if isinstance(seen, str) else seen
+    parsed = json_value(seen) if isinstance(seen, str) else seen
     if result == seen or parsed in (result, {"content": result}):
         return True
     if structured is not None and parsed == structured:
@@ -346,13 +346,6 @@ def _without_frame(seen: Payload) -> Payload:
 
 def _joined(texts: Sequence[str]) -> str:
     return "\n".join(texts)
-
-
-def _parsed(text: str) -> Payload:
-    try:
-        return parse(text)
-    except NotJsonError:
-        return None
 
 
 def _text_of_block(block: Payload) -> str | None:
