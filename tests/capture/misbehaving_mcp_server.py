@@ -48,7 +48,7 @@ def answers(identity: object, name: str, arguments: dict, meta: dict) -> list[ob
         "unknown": lambda: [{"id": 987654, "result": text("to nobody")}, {"id": identity, "result": text("to you")}],
         "noise": lambda: ["this line is no message", {"id": identity, "result": text("after noise")}],
         "fail": lambda: [{"id": identity, "result": text("no such file", isError=True)}],
-        "large": lambda: [{"id": identity, "result": text("x" * LARGE)}],
+        "large": lambda: [{"id": identity, "result": text("x" * arguments.get("size", LARGE))}],
         "image": lambda: [{"id": identity, "result": {"content": [{"type": "text", "text": "a picture"}, image]}}],
         "secret": lambda: [{"id": identity, "result": text("the key is " + os.environ.get("SERVER_KEY", ""))}],
         "die": lambda: os._exit(3),

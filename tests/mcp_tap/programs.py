@@ -31,11 +31,13 @@ from typing import Any
 from examples.demo.policy import Action, Call
 from tests.capture.mcp_calls import KEY
 from tests.journals import folded, journal_of, read_raw
+from tests.mcp_tap.test_tap import SUMS
+from tests.mcp_tap.test_tap import ran as ran_server
 from tests.processes import ROOT
 from tests.provider import Answer, Request, serving
 from tests.proxy.programs import DONE, Program, answer_of, environment_of
 from tests.scripted_model import Model, Turn
-from trace_recorder import TrajectoryRecorder, load
+from trace_recorder import TrajectoryRecorder, load, load_all
 from trace_recorder.facts import TOOL_USE_IDS
 from trace_recorder.values.messages import Payload, ToolResult
 from trace_recorder.values.trajectory import Trajectory
@@ -381,6 +383,20 @@ def check_bytes(name: str, servers: Servers, home: Path) -> str:
     return f"{sum(map(len, lines))} bytes sent, {sum(map(len, plain[0]))} received: equal and on file, exit {plain[1]}"
 
 
+def check_large(home: Path) -> str:
+    """Pass an answer of 50 MB through the tap. It must be on file."""
+    size = 50_000_000
+    asked = json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "large", "arguments": {"size": size}}}
+    )
+    done = ran_server(SUMS, home, asked.encode() + b"\n")
+    assert len(done.stdout) > size, len(done.stdout)
+    [run] = load_all(home / "trajectories")
+    [result] = of_servers(run)
+    assert result.result == "x" * size
+    return f"{len(done.stdout)} bytes passed, and are on file"
+
+
 def main(tools: Path) -> int:
     """Run all checks, and print a line for each."""
     failed = 0
@@ -391,6 +407,7 @@ def main(tools: Path) -> int:
         servers = Servers(tools.absolute() / "node_modules" / ".bin", files)
         checks: dict[str, Callable[[Path], str]] = {
             **{f"bytes of {name}": partial(check_bytes, name, servers) for name in CONVERSATIONS},
+            "50 MB": check_large,
             "Claude Code": partial(check_claude, servers),
             "Codex": partial(check_codex, servers),
             "Claude Code over HTTP": partial(check_claude_over_http, servers),
