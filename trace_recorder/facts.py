@@ -546,8 +546,8 @@ class ToolResultFact(InStep, frozen=True, kw_only=True, gc=False):
 # ── MCP servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TOOL_USE_ID = "claudecode/toolUseId"
-"""The member of `_meta` of a `tools/call` in which Claude Code states the model's id of the call."""
+TOOL_USE_IDS = ("claudecode/toolUseId", "callId")
+"""The members of `_meta` of a `tools/call` with the model's id of the call: of Claude Code, and of Codex 0.171."""
 
 
 MCPDirection = Literal["sent", "received"]
@@ -582,6 +582,11 @@ class MCPEndFact(Fact, frozen=True, kw_only=True, gc=False):
     connection_id: Key[str]
     exit_code: Maybe[int] = None
     ended_by: Foreign[Text]
+
+
+def execution_of_call(connection_id: str, request_id: Payload) -> str:
+    """Return the id of the tool execution that a call of an MCP server is: 1 and "1" are two ids of requests."""
+    return f"{connection_id}/{request_id!r}"
 
 
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):

@@ -6,14 +6,20 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.shared.exceptions import MCPError
 
 from trace_recorder import TrajectoryRecorder
+
+IS_SECOND_VERSION = int(version("mcp").partition(".")[0]) >= 2
+if IS_SECOND_VERSION:
+    from mcp.shared.exceptions import MCPError
+else:
+    from mcp.shared.exceptions import McpError as MCPError
 
 SERVER = Path(__file__).with_name("misbehaving_mcp_server.py")
 KEY = "sk-proj-" + "Ab3dE6gH9jK2" * 4
@@ -21,11 +27,11 @@ KEY = "sk-proj-" + "Ab3dE6gH9jK2" * 4
 
 @contextlib.asynccontextmanager
 async def connected(
-    recorded: Callable[[ClientSession], ClientSession] = lambda session: session,
+    recorded: Callable[[ClientSession], ClientSession] = lambda session: session, **options: Any
 ) -> AsyncIterator[ClientSession]:
-    """Connect to the server, and make the handshake."""
+    """Connect to the server, and make the handshake. `options` are those of the session."""
     server = StdioServerParameters(command=sys.executable, args=["-I", "-S", str(SERVER)], env={"SERVER_KEY": KEY})
-    async with stdio_client(server) as streams, recorded(ClientSession(*streams)) as session:
+    async with stdio_client(server) as streams, recorded(ClientSession(*streams, **options)) as session:
         await session.initialize()
         yield session
 

@@ -48,13 +48,20 @@ def answers(identity: object, name: str, arguments: dict, meta: dict) -> list[ob
         "unknown": lambda: [{"id": 987654, "result": text("to nobody")}, {"id": identity, "result": text("to you")}],
         "noise": lambda: ["this line is no message", {"id": identity, "result": text("after noise")}],
         "fail": lambda: [{"id": identity, "result": text("no such file", isError=True)}],
-        "large": lambda: [{"id": identity, "result": text("x" * LARGE)}],
+        "large": lambda: [{"id": identity, "result": text("x" * arguments.get("size", LARGE))}],
         "image": lambda: [{"id": identity, "result": {"content": [{"type": "text", "text": "a picture"}, image]}}],
         "secret": lambda: [{"id": identity, "result": text("the key is " + os.environ.get("SERVER_KEY", ""))}],
         "die": lambda: os._exit(3),
         "never": list,
+        "ask": lambda: [{"id": f"ask {identity}", "method": "sampling/createMessage", "params": asked(identity)}],
     }
     return made[name]()
+
+
+def asked(identity: object) -> object:
+    """Return the parameters of a request that asks the client to call a model."""
+    content = {"type": "text", "text": f"What is 1 + {identity}?"}
+    return {"messages": [{"role": "user", "content": content}], "maxTokens": 100}
 
 
 def main() -> None:
@@ -74,6 +81,9 @@ def main() -> None:
             arguments, meta = params.get("arguments") or {}, params.get("_meta") or {}
             for answer in answers(identity, params["name"], arguments, meta):
                 tell(answer)
+        elif method is None and str(identity).startswith("ask "):
+            said = message["result"]["content"]["text"]
+            tell({"id": int(identity.removeprefix("ask ")), "result": text(f"the model says: {said}")})
         elif identity is not None and method is not None:
             tell({"id": identity, "error": {"code": -32601, "message": "no such method"}})
 

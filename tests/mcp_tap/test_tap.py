@@ -82,6 +82,8 @@ ENDS = {
     "its input ends": "import sys; sys.stdin.read()",
     "exit 3": "import sys; print('no', file=sys.stderr); sys.exit(3)",
     "signal 9": "import os; os.kill(os.getpid(), 9)",
+    "signal 2": "import os, signal; signal.signal(2, signal.SIG_DFL); os.kill(os.getpid(), 2)",
+    "its output is closed before": "import os, sys; os.close(1); sys.stdin.read(); os._exit(4)",
 }
 
 
@@ -93,6 +95,43 @@ def test_the_tap_ends_as_its_server(end: str, tmp_path: Path) -> None:
     plain, tapped = ran(server, tmp_path, b"", tapped=False), ran(server, tmp_path, b"")
 
     assert (tapped.returncode, tapped.stderr) == (plain.returncode, plain.stderr)
+
+
+WRITING = """
+import os, time
+try:
+    while True:
+        os.write(1, b"{}\\n")
+        time.sleep(0.01)
+except BrokenPipeError:
+    os._exit(5)
+"""
+
+
+@pytest.mark.parametrize("before", [[], TAP])
+def test_a_client_that_closes_its_end_is_seen_by_the_server(before: list[str], tmp_path: Path) -> None:
+    """The server cannot write any more, as without the tap."""
+    command = [*before, sys.executable, "-c", WRITING]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
+        assert tap.stdout is not None
+        tap.stdout.readline()
+        tap.stdout.close()
+        assert tap.wait(60) == 5
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_to_the_tap_is_a_signal_to_the_server(name: str, tmp_path: Path) -> None:
+    """The server decides what it does."""
+    number = getattr(signal, name)
+    server = (
+        f"import os, signal, time\nsignal.signal({int(number)}, lambda *_: os._exit(6))\nprint('{{}}', flush=True)\n"
+    )
+    command = [*TAP, sys.executable, "-c", server + "while True: time.sleep(1)"]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
+        assert tap.stdout is not None
+        tap.stdout.readline()
+        tap.send_signal(number)
+        assert tap.wait(60) == 6
 
 
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
@@ -115,7 +154,7 @@ def test_the_messages_are_a_run(tmp_path: Path) -> None:
     [call] = added.mcp
     assert (added.result, call.server, call.version, call.tool) == ("3", "sums", "1.2", "add")
     assert secret.result == "the key is [REDACTED:openai-key]"
-    assert died.error == "the server did not answer: the server ended with exit code 3"
+    assert died.error == "no answer of the server is on file: the server ended with exit code 3"
     assert KEY not in "".join(path.read_text("utf-8") for path in (tmp_path / "trajectories").iterdir())
 
 
@@ -201,3 +240,101 @@ def test_without_its_proxy_a_tap_has_a_run_of_its_own(tmp_path: Path) -> None:
 
     [result] = only_run(tmp_path).agent_steps[0].tool_results
     assert result.result == "3"
+
+
+LONG = "import sys\nsys.stdout.write('x' * 70_000_000 + '\\n{}\\n')"
+
+
+def test_a_message_that_is_too_long_is_a_gap(tmp_path: Path) -> None:
+    """It passes whole. The run says how long it was, and has the next message."""
+    assert len(ran([sys.executable, "-c", LONG], tmp_path, b"").stdout) == 70_000_004
+
+    [journal] = (tmp_path / "trajectories").glob("*.jsonl")
+    records = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    assert [record["kind"] for record in records] == ["start", "gap", "mcp_message", "mcp_end", "finalize"]
+    assert records[1]["data"]["why"] == "it has 70000000 bytes, and the limit is 67108864"
+
+
+# ── which session of the proxy ───────────────────────────────────────────────────────────────────────────────────────
+
+ASK = {"messages": [{"role": "user", "content": "add"}]}
+SESSIONS = {
+    "by the id in the environment": ({"CLAUDE_CODE_SESSION_ID": "first"}, None),
+    "by the id in the message": ({}, {"sessionId": "first"}),
+    "by the message, and not by the environment": ({"CLAUDE_CODE_SESSION_ID": "second"}, {"sessionId": "first"}),
+    "by the path of the address": ({"OPENAI_BASE_URL": "{proxy}/run/a%20task/g/1/openai/v1"}, None),
+}
+
+
+@pytest.mark.parametrize("how", SESSIONS)
+def test_the_messages_are_in_the_run_of_their_session(how: str, server: Server, tmp_path: Path) -> None:
+    """Another session was used later."""
+    variables, meta = SESSIONS[how]
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        for path, session in ((f"/run/a%20task/g/1{PATH}", ""), (PATH, "first"), (PATH, "second")):
+            httpx.post(proxy.url + path, json=ASK, headers={"session-id": session})
+        named = {name: value.replace("{proxy}", proxy.url) for name, value in variables.items()}
+        asked = lines(asking(1, "add", meta, a=1, b=2))
+        ran(SUMS, tmp_path, asked, variables={PROXY_VARIABLE: proxy.url, **named})
+
+    results = [[result.result for step in run.agent_steps for result in step.tool_results] for run in proxy.runs()]
+    assert results == ([["3"], [], []] if "path" in how else [[], ["3"], []])
+
+
+def test_messages_wait_for_their_session(server: Server, tmp_path: Path) -> None:
+    """Another session that has begun does not get them."""
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "other"})
+        variables = {PROXY_VARIABLE: proxy.url, "CLAUDE_CODE_SESSION_ID": "later"}
+        ran(SUMS, tmp_path, lines(asking(1, "add", a=1, b=2)), variables=variables)
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "later"})
+
+    results = [[result.result for step in run.agent_steps for result in step.tool_results] for run in proxy.runs()]
+    assert results == [[], ["3"]]
+
+
+def test_messages_whose_session_never_begins_are_a_gap(server: Server, tmp_path: Path) -> None:
+    """The proxy says at its end how many messages are in no run."""
+    with proxying(tmp_path / "runs", {"openai": server.url}) as proxy:
+        httpx.post(proxy.url + PATH, json=ASK, headers={"session-id": "other"})
+        variables = {PROXY_VARIABLE: proxy.url, "CLAUDE_CODE_SESSION_ID": "never"}
+        ran(SUMS, tmp_path, lines(HELLO), variables=variables)
+
+    [run] = proxy.runs()
+    assert [gap.why for gap in run.gaps] == ["3 messages came before their session began"]
+
+
+SAMPLED = {"equal": "two", "summarised": "about two"}
+
+
+@pytest.mark.parametrize("how", SAMPLED)
+def test_a_model_s_call_that_a_server_asks_for_is_inside_the_tool(how: str, server: Server, tmp_path: Path) -> None:
+    """It began after the server's request, and ended with the text of the client's answer. Another call did not."""
+    texts = ("two", "three")
+    calls = [("toolu_1", "mcp__sums__ask", "{}")]
+    server.answers = [Answer([said(None, calls=calls).body])]
+    server.answers += [Answer([said(text, identity=f"chat {text}").body]) for text in texts]
+    message = {"role": "assistant", "content": {"type": "text", "text": SAMPLED[how]}, "model": "m"}
+    with proxying(tmp_path / "runs", {"openai": server.url}, command=["agent"]) as proxy:
+        environment = {**os.environ, PROXY_VARIABLE: proxy.url}
+        with subprocess.Popen(
+            [*TAP, *SUMS], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as tap:
+            assert tap.stdin is not None
+            assert tap.stdout is not None
+            httpx.post(proxy.url + PATH, json=ASK)
+            tap.stdin.write(lines(asking(1, "ask")))
+            tap.stdin.flush()
+            asked = json.loads(tap.stdout.readline())
+            for _ in texts:
+                httpx.post(proxy.url + PATH, json=ASK)
+            tap.stdin.write(lines({"id": asked["id"], "result": message}))
+            tap.stdin.close()
+            assert b"the model says" in tap.stdout.readline()
+
+    [run] = proxy.runs()
+    [result] = (result for step in run.agent_steps for result in step.tool_results)
+    inside = [call.parent_execution_id for call in run.llm_interactions]
+    assert result.call_id == "toolu_1"
+    assert inside == ([None, result.execution_id, None] if how == "equal" else [None, None, None])
+    assert (result.execution_id is not None) == (how == "equal")

@@ -6,12 +6,17 @@ made. Each message is passed on unchanged. The requests of HTTP below are not LL
 
 A session often begins before the run and is used by many runs. So a session keeps the handshake with its server, which
 tells the server's name, and writes it into each run before the first message there.
+
+A server may ask the client to call a model (sampling). The client's callback does so in the task that reads the
+session, or in a task that this task starts. In that context the server is a sub-agent of the tool, so the call is
+recorded inside the tool. No message names the tool, so it must be the only one that the session has open.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType, TracebackType
@@ -23,13 +28,14 @@ from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.errors import UnsupportedClientError
-from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact
-from trace_recorder.recording.context import context_of, current_execution
+from trace_recorder.facts import JsonText, MCPDirection, MCPEndFact, MCPMessageFact, execution_of_call
+from trace_recorder.recording.context import Agent, Caller, context_of, current_execution
 from trace_recorder.recording.run import Run
 from trace_recorder.values.messages import Payload, without_none
 
 MODULE = "mcp.client.session"
 _HANDSHAKE = ("initialize", "notifications/initialized", "server/discover")
+_CALL, _SAMPLING = "tools/call", "sampling/createMessage"
 MAX_OPEN_REQUESTS = 10_000
 """The runs of at most this many unanswered requests are remembered. The oldest are forgotten first."""
 LARGE_MESSAGE = 256_000
@@ -52,6 +58,12 @@ class _Message:
     def id(self) -> Any:
         """The id of a request or an answer."""
         return getattr(self._body, "id", None)
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result in an answer, or an empty one."""
+        result = getattr(self._body, "result", None)
+        return result if isinstance(result, dict) else {}
 
     @property
     def _body(self) -> Any:
@@ -95,6 +107,14 @@ class _InRun:
     written: int = 0
 
 
+class _OpenRequest(NamedTuple):
+    """A request without an answer: its method, its run, and where in the run it was sent."""
+
+    method: str
+    run: Run
+    caller: Caller
+
+
 class SessionMessages:
     """Records the messages of one session, each in the run that it belongs to."""
 
@@ -104,9 +124,10 @@ class SessionMessages:
         self._asked: set[Any] = set()
         """The ids of the handshake's requests that have no answer yet."""
         self._in_runs: WeakKeyDictionary[Run, _InRun] = WeakKeyDictionary()
-        self._runs: dict[Any, Run] = {}
-        """The runs of the requests that have no answer yet, by the ids of the requests."""
+        self._open: dict[Any, _OpenRequest] = {}
+        """The requests that have no answer yet, by their ids."""
         self._newest: Run | None = None
+        self._server_name = "MCP server"
 
     async def send(self, item: Any) -> None:
         """Record a message that is about to be sent."""
@@ -130,8 +151,25 @@ class SessionMessages:
             with run.guard.protect("record the end of a connection to an MCP server"):
                 if not run.closed:
                     run.append(MCPEndFact(connection_id=here.connection_id, ended_by=why), at_once=False, is_ours=True)
-        self._runs.clear()
+        self._open.clear()
         self._newest = None
+
+    def sampling(self, item: Any) -> Agent | None:
+        """Return the block in which a server's request for a call of a model is answered. None for other messages."""
+        message, only = _Message(getattr(item, "message", item), "received"), self._only_call()
+        if message.method != _SAMPLING or only is None:
+            return None
+        request_id, request = only
+        here = self._in_runs.get(request.run)
+        if here is None or request.run.closed:
+            return None
+        inside = request.caller.execution_id or execution_of_call(here.connection_id, request_id)
+        return Agent(request.run, self._server_name, Caller(request.caller.members, inside))
+
+    def _only_call(self) -> tuple[Any, _OpenRequest] | None:
+        """Return the only call of a tool that has no answer, with its id. None if there is another number of calls."""
+        calls = [(identity, request) for identity, request in self._open.items() if request.method == _CALL]
+        return calls[0] if len(calls) == 1 else None
 
     def _sent(self, message: _Message) -> _Write | None:
         if message.method in _HANDSHAKE:
@@ -143,18 +181,19 @@ class SessionMessages:
         target = self.binding.target
         if message.method is None:
             run = self._newest
-        elif message.method == "tools/call":
+        elif message.method == _CALL:
             run = target.run_of_tool()
         else:
             run = target.run_in_progress()
         if run is None or run.closed:
             return None
         self._newest = run
+        caller = Caller(context_of(run), current_execution(run))
         if message.method is not None and message.id is not None:
-            while len(self._runs) >= MAX_OPEN_REQUESTS:
-                del self._runs[next(iter(self._runs))]
-            self._runs[message.id] = run
-        members = {**context_of(run), **without_none(execution_id=current_execution(run))}
+            while len(self._open) >= MAX_OPEN_REQUESTS:
+                del self._open[next(iter(self._open))]
+            self._open[message.id] = _OpenRequest(message.method, run, caller)
+        members = {**caller.members, **without_none(execution_id=caller.execution_id)}
         return _Write(message, run, partial(self._write, message, run, members))
 
     def _received(self, message: _Message) -> _Write | None:
@@ -163,7 +202,13 @@ class SessionMessages:
             if message.id in self._asked:
                 self._asked.discard(message.id)
                 self._handshake.append(message)
-            run = self._runs.pop(message.id, None)
+                information = message.result.get("serverInfo")
+                if isinstance(information, dict):
+                    self._server_name = str(information.get("name"))
+            request = self._open.pop(message.id, None)
+            run = None if request is None else request.run
+        elif (only := self._only_call()) is not None:
+            run = only[1].run
         if run is None or run.closed or self.binding is None:
             return None
         return _Write(message, run, partial(self._write, message, run, {}))
@@ -223,25 +268,62 @@ class _Stream:
 
 
 class RecordedReceiving(_Stream):
-    """The stream from which a session reads."""
+    """The stream from which a session reads.
+
+    `mcp` 1 answers a request of the server before it reads the next message. So the block of a request is left then.
+    `mcp` 2 answers in a task that it starts in `last_context`, or in a copy of the context of this task.
+    """
+
+    def __init__(self, inner: Any, messages: SessionMessages) -> None:
+        super().__init__(inner, messages)
+        self._context: Context | None = None
+        self._block: Agent | None = None
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context of the task that sent the newest message, with the block of that message."""
+        if self._context is not None:
+            return self._context
+        context: Context | None = self.inner.last_context
+        return context
 
     async def receive(self) -> Any:
         """Return the next message of the server, after it was recorded."""
+        self._leave()
         item = await self.inner.receive()
         await self.messages.receive(item)
+        self._enter(item)
         return item
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
+        self._leave()
         try:
             item = await self.inner.__anext__()
         except StopAsyncIteration:
             self.messages.end("the server closed it")
             raise
         await self.messages.receive(item)
+        self._enter(item)
         return item
+
+    def _enter(self, item: Any) -> None:
+        with guard.protect("record a call of a model inside a tool"):
+            agent = self.messages.sampling(item)
+            sender: Context | None = getattr(self.inner, "last_context", None)
+            if agent is not None and sender is not None:
+                self._context = sender.copy()
+                self._context.run(agent.__enter__)
+            elif agent is not None:
+                self._block = agent.__enter__()
+
+    def _leave(self) -> None:
+        self._context = None
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
 
 
 class RecordedSending(_Stream):

@@ -17,11 +17,14 @@ from typing import IO, Any
 from trace_recorder.attach.subprocess.supervisor import CommandError, run_process
 from trace_recorder.background_work import start_thread
 from trace_recorder.facts import MCPDirection
-from trace_recorder.recording.mcp_messages import MAX_MESSAGE_BYTES
+from trace_recorder.recording.mcp_messages import MessageBytes
 from trace_recorder.signal_handlers import suppress
 
-Observer = Callable[[MCPDirection, bytes], None]
-"""A function that is called with each line, without the newline. It must not raise."""
+Observer = Callable[[MCPDirection, bytes, int], None]
+"""A function that is called with each line, without the newline, and its size in bytes. It must not raise.
+
+Of a line of more than `MAX_MESSAGE_BYTES`, the bytes are empty.
+"""
 
 LONG_LINE_BYTES = 1024 * 1024
 """A line of more bytes passes before it is observed."""
@@ -29,36 +32,31 @@ _CHUNK = 64 * 1024
 
 
 class Lines:
-    """Collects the lines of one direction from chunks of any size.
-
-    A line of more than `MAX_MESSAGE_BYTES` passes, and is observed as its first bytes.
-    """
+    """Collects the lines of one direction from chunks of any size."""
 
     def __init__(self, direction: MCPDirection, observe: Observer) -> None:
         self._direction: MCPDirection = direction
         self._observe = observe
-        self._begun = bytearray()
+        self._begun = MessageBytes()
 
     def is_long(self) -> bool:
         """Whether the line that has begun is long already."""
-        return len(self._begun) > LONG_LINE_BYTES
+        return self._begun.size > LONG_LINE_BYTES
 
     def add(self, chunk: bytes) -> None:
         """Take a chunk, and observe the lines that end in it."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            self._keep(part)
+            self._begun.add(part)
             self.end()
-        self._keep(rest)
+        self._begun.add(rest)
 
     def end(self) -> None:
         """Observe the line that has begun, because it has ended."""
-        line, self._begun = bytes(self._begun), bytearray()
-        if line.strip():
-            self._observe(self._direction, line)
-
-    def _keep(self, part: bytes) -> None:
-        self._begun += part[: MAX_MESSAGE_BYTES - len(self._begun)]
+        size = self._begun.size
+        line = self._begun.take()
+        if line.strip() or size > len(line):
+            self._observe(self._direction, line, size)
 
 
 def relay(command: Sequence[str], environment: Mapping[str, str], observe: Observer) -> int:

@@ -33,13 +33,13 @@ import uvicorn
 from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.proxy_header import RECORDED_HEADER, TOKEN_HEADER
 from trace_recorder.dialects.endpoints import is_stream_type, recognise
-from trace_recorder.facts import MCPMessageFact
 from trace_recorder.guard import Guard
 from trace_recorder.loopback import HOST, why_refused
-from trace_recorder.proxy.server_messages import ServerExchange, ServerMessages
+from trace_recorder.proxy.server_exchange import ServerExchange
+from trace_recorder.proxy.server_messages import Origin, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.upstreams import Upstream, address_of
-from trace_recorder.recording.mcp_messages import MESSAGES_PATH
+from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
 
@@ -72,6 +72,15 @@ class Route:
 
     path: str
     """The path after the name of the upstream, as the client sent it."""
+    url: str
+    chosen: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerRoute:
+    """The MCP server to which a request goes, and the TASK, GROUP and ATTEMPT of its path."""
+
+    name: str
     url: str
     chosen: tuple[str, ...]
 
@@ -126,6 +135,7 @@ class Proxy:
             await send({"type": "lifespan.startup.complete"})
             await receive()
             idle.cancel()
+            self._messages.end()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _end_idle_sessions(self) -> None:
@@ -147,7 +157,7 @@ class Proxy:
             return
         if (server := self._mcp_server(incoming)) is not None:
             with suppress(ClientGoneError):
-                await self._forward_mcp(incoming, *server, send)
+                await self._forward_mcp(incoming, server, send)
             return
         route = self._route(incoming)
         if route is None:
@@ -170,32 +180,36 @@ class Proxy:
         else:
             await _send_error(send, 503, "the message was not recorded.")
 
-    def _mcp_server(self, incoming: _Incoming) -> tuple[str, str] | None:
-        """Return the name and the address of the MCP server to which a request goes, or None."""
-        _, first, *rest = incoming.path.split("/")
-        url = self._mcp_servers.get(rest[0]) if first == "mcp" and len(rest) == 1 else None
+    def _mcp_server(self, incoming: _Incoming) -> _ServerRoute | None:
+        """Return the MCP server to which a request goes, or None."""
+        chosen, path = _split_chosen(incoming.path)
+        first, _, name = path.partition("/")
+        url = self._mcp_servers.get(name) if first == "mcp" else None
         if url is None:
             return None
-        return rest[0], f"{url}?{incoming.query}" if incoming.query else url
+        return _ServerRoute(name, f"{url}?{incoming.query}" if incoming.query else url, chosen)
 
-    async def _forward_mcp(self, incoming: _Incoming, name: str, url: str, send: Send) -> None:
+    async def _forward_mcp(self, incoming: _Incoming, route: _ServerRoute, send: Send) -> None:
         """Forward a request to an MCP server, and record the messages in it and in its answer."""
         body = b"".join([chunk async for chunk in incoming.body()])
-        exchange = ServerExchange(name, incoming.header("mcp-session-id"))
+        request = incoming.request_to(route.url, body if incoming.has_body else None)
+        exchange, origin = ServerExchange(route.name, incoming.header("mcp-session-id")), Origin(route.chosen)
+
+        async def record(read: Callable[[], list[MCPFact]], size: int) -> None:
+            facts: list[MCPFact] = []
+            with _guard.protect("read a message of an MCP server"):
+                facts = read()
+            await self._messages.record(exchange.connection_id, facts, size, origin)
 
         async def recorded(event: AsgiEvent) -> None:
-            facts: list[MCPMessageFact] = []
             chunk = event.get("body", b"")
-            with _guard.protect("record a message of an MCP server"):
-                if event["type"] == "http.response.start":
-                    facts = exchange.answered(event["headers"])
-                else:
-                    facts = exchange.received(chunk, is_last=not event.get("more_body", False))
-            await self._messages.record(facts, len(chunk))
+            if event["type"] == "http.response.start":
+                await record(lambda: exchange.answered(event["headers"]), 0)
+            else:
+                await record(lambda: exchange.received(chunk, is_last=not event.get("more_body", False)), len(chunk))
             await send(event)
 
-        await self._messages.record(exchange.sent(body), len(body))
-        request = incoming.request_to(url, body if incoming.has_body else None)
+        await record(lambda: exchange.sent(request.headers.raw, body), len(body))
         forwarding = _forward_to_provider(self._unrecorded, request, recorded)
         await _until_client_is_gone(incoming, forwarding, Context())
 
@@ -209,12 +223,8 @@ class Proxy:
         return f"this proxy asks for its token in the header {TOKEN_HEADER}."
 
     def _route(self, incoming: _Incoming) -> Route | None:
-        first, _, rest = incoming.path.lstrip("/").partition("/")
-        chosen: tuple[str, ...] = ()
-        if first == "run" and rest.count("/") >= 3:
-            *words, rest = rest.split("/", 3)
-            chosen = tuple(map(unquote, words))
-            first, _, rest = rest.partition("/")
+        chosen, path = _split_chosen(incoming.path)
+        first, _, rest = path.partition("/")
         address = address_of(self._upstreams, first, rest, incoming.header)
         if address is None:
             return None
@@ -262,6 +272,15 @@ class Proxy:
             session.requests -= 1
             if status not in _SUCCESS:
                 session.remember_failure(session_request, context)
+
+
+def _split_chosen(path: str) -> tuple[tuple[str, ...], str]:
+    """Return the TASK, GROUP and ATTEMPT of a path that begins with `/run`, and the path after them."""
+    first, _, rest = path.lstrip("/").partition("/")
+    if first != "run" or rest.count("/") < 3:
+        return (), path.lstrip("/")
+    *words, rest = rest.split("/", 3)
+    return tuple(map(unquote, words)), rest
 
 
 def _leaves_base(path: str) -> bool:

@@ -243,6 +243,23 @@ class Sessions:
         self.has_failed = True
         return None
 
+    def run_of(self, chosen: Sequence[str], session_id: str | None) -> Run | None:
+        """Return the run of the session that a path names, or else a program's own id. Without both, `newest_run`.
+
+        Return None if the session has not begun. An id means nothing if no session is known by the ids of programs.
+        """
+        session: Session | None = None
+        if chosen:
+            session = self._open.get(("path", "\0".join(chosen)))
+        elif session_id is not None:
+            session = self._open.get(("header", session_id))
+        if session is not None:
+            return session.recorder._lifecycle.run_in_progress()
+        headers = {dict(each.key.metadata).get("session_header") for each in self._open.values()}
+        if chosen or (session_id is not None and headers.intersection(SESSION_HEADERS)):
+            return None
+        return self.newest_run()
+
     def newest_run(self) -> Run | None:
         """Return the run of the session whose request came last, or None if no session is open."""
         newest = max(self._open.values(), key=lambda session: session.last_used, default=None)

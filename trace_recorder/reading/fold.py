@@ -53,7 +53,7 @@ from trace_recorder.facts import (
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFact, CallFacts
 from trace_recorder.reading.interactions import Duplicates, interaction_of, unreadable_gaps
-from trace_recorder.reading.mcp_calls import MCPCalls
+from trace_recorder.reading.mcp_calls import MCPCalls, SampledCalls
 from trace_recorder.reading.open_calls import AskedTools
 from trace_recorder.reading.put_away_calls import PutAwayCall, PutAwayCalls
 from trace_recorder.reading.requests import MAX_READINGS, RequestReader
@@ -86,6 +86,7 @@ class Fold(RunFold):
     _calls: dict[str, CallFacts | PutAwayCall] = field(default_factory=dict)
     _tools: ToolExecutions = field(default_factory=ToolExecutions)
     _mcp: MCPCalls = field(default_factory=MCPCalls)
+    _sampled: SampledCalls = field(default_factory=SampledCalls)
     _steps: list[RecordedStep] = field(default_factory=list)
     _steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
     """The recorded steps that are `with` blocks, by their `step_id`."""
@@ -255,11 +256,16 @@ class Fold(RunFold):
         step = self._step_named_by(record, fact)
         for tool, call in self._mcp.read(record, fact):
             self._tools.read_server_call(record, tool, step, call)
+        sampled = self._sampled.read_message(record, fact, self._mcp.connections[fact.connection_id])
+        if sampled is not None:
+            self._interactions.pop(sampled, None)
+            self._tools.note_agent_in(self._sampled.inside[sampled])
 
     def _read_mcp_end(self, record: Record, fact: MCPEndFact) -> None:
         """Read the end of a connection to an MCP server. It ends the tools that the server has not answered."""
         for tool, call in self._mcp.read_end(record, fact):
             self._tools.read_server_call(record, tool, None, call)
+        self._sampled.end_connection(fact.connection_id)
 
     def _read_response(self, call: CallFacts, *, is_newest: bool = True) -> None:
         """Read the tool calls of a response, and find out whether it was recorded twice.
@@ -274,6 +280,7 @@ class Fold(RunFold):
         if response is None or response.given == {} or (is_manual and self._duplicates.has(response.id)):
             self._tools.end_without_tools(identity)
             return
+        self._sampled.read_response(call, response)
         duplicates = self._duplicates.add(call, response)
         if call.sent is not None and is_turn(call.sent.api):
             asked = AskedTools(identity, agent_key(call.sent), call.first_seq, response.tool_calls)
@@ -309,6 +316,8 @@ class Fold(RunFold):
             if isinstance(call, PutAwayCall) or identity in self._away.before:
                 call = self._away.whole(call)
             interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
+            if interaction is not None:
+                interaction = self._sampled.placed(interaction)
             if interaction is not None and call is self._calls.get(identity):
                 self._interactions[identity] = interaction
         if interaction is None or (interaction.api is None and self._duplicates.has(interaction.response.id)):

@@ -11,14 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.clocks import seconds_between
-from trace_recorder.facts import TOOL_USE_ID, MCPEndFact, MCPMessageFact, ToolCallFact, ToolResultFact
+from trace_recorder.dialects.json_access import json_value
+from trace_recorder.facts import (
+    TOOL_USE_IDS,
+    MCPEndFact,
+    MCPMessageFact,
+    ToolCallFact,
+    ToolResultFact,
+    execution_of_call,
+)
 from trace_recorder.lazy_patterns import lazy_pattern
+from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.values.json_text import NotJsonError, parse
-from trace_recorder.values.messages import MCPCall, MCPServer, Payload
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import LLMResponse, MCPCall, MCPServer, Payload
+from trace_recorder.values.structs import replace
 
 _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
+_FRAME = lazy_pattern(r"\AWall time: [0-9.]+ seconds\nOutput:(?:\n|\Z)")
+_SAMPLING = "sampling/createMessage"
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
 _PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -94,7 +106,7 @@ class ServerCall:
     @property
     def execution_id(self) -> str:
         """The id of the tool execution that the call is."""
-        return f"{self.connection.connection_id}/{_key(self.request_id)}"
+        return execution_of_call(self.connection.connection_id, self.request_id)
 
     def is_named(self, name: str) -> bool:
         """Return whether a model's call of the tool `name` may be this call: `TOOL`, or `mcp__SERVER__TOOL`."""
@@ -155,7 +167,7 @@ class MCPCalls:
         """Read the end of a connection. Return the ends of the calls that the server has not answered."""
         connection = self._connection(fact.connection_id)
         unanswered, connection.open = [*connection.open.values()], {}
-        error = {"type": "", "message": f"the server did not answer: {fact.ended_by}"}
+        error = {"type": "", "message": f"no answer of the server is on file: {fact.ended_by}"}
         return [(_end_of(call, record, success=False, error=error), call) for call in unanswered]
 
     def _connection(self, identity: str) -> ServerConnection:
@@ -188,7 +200,7 @@ class MCPCalls:
             step_number=fact.step_number,
             execution_id=call.execution_id,
             name=call.tool or "unnamed",
-            call_id=_text(meta.get(TOOL_USE_ID)),
+            call_id=next(filter(None, (_text(meta.get(name)) for name in TOOL_USE_IDS)), None),
             arguments=parameters.get("arguments") or {},
         )
         yield asked, call
@@ -260,6 +272,74 @@ def _names_of_tools(result: Payload) -> Iterator[str]:
                 yield name
 
 
+# ── calls of models that servers ask for ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _SamplingRequest:
+    """A request of a server that has no answer: the execution of its tool, and the calls since, with their texts."""
+
+    execution_id: str
+    seq: int
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SampledCalls:
+    """Finds the calls of models that MCP servers asked for, where only the messages and the calls are known.
+
+    The recorder in the client's process states the tool in which a server asks for a call of a model. A tap and the
+    proxy see two messages and a call, and nothing joins them. So a call is inside the tool only if there is one answer.
+    The server asked while it had one open call of a tool. Between its request and the client's answer, one call of no
+    sub-agent began, and ended with exactly the text of that answer. `inside` has the executions of these calls.
+    """
+
+    inside: dict[str, str] = field(default_factory=dict)
+    _requests: dict[tuple[str, str], _SamplingRequest] = field(default_factory=dict)
+
+    def read_message(self, record: Record, fact: MCPMessageFact, connection: ServerConnection) -> str | None:
+        """Read a message. Return the id of a call that the message shows to be inside a tool, or None."""
+        message = fact.message
+        if not isinstance(message, Mapping) or "id" not in message:
+            return None
+        key = fact.connection_id, repr(message["id"])
+        if fact.direction == "received" and message.get("method") == _SAMPLING:
+            if len(connection.open) == 1:
+                [call] = connection.open.values()
+                execution = call.made_in if call.is_inside else call.execution_id
+                self._requests[key] = _SamplingRequest(str(execution), record.seq)
+        elif fact.direction == "sent" and key in self._requests:
+            request, result = self._requests.pop(key), message.get("result")
+            content = result.get("content") if isinstance(result, Mapping) else None
+            said = "".join(result_texts(content)) or None
+            same = [identity for identity, text in request.calls if text == said and identity not in self.inside]
+            if len(same) == 1:
+                self.inside[same[0]] = request.execution_id
+                return same[0]
+        return None
+
+    def read_response(self, call: CallFacts, response: LLMResponse) -> None:
+        """Read the response of a call."""
+        sent = call.sent
+        if not self._requests or sent is None or sent.agent_id is not None or not isinstance(response.content, str):
+            return
+        for request in self._requests.values():
+            if call.first_seq > request.seq:
+                request.calls.append((call.interaction_id, response.content))
+
+    def placed(self, interaction: LLMInteraction) -> LLMInteraction:
+        """Return an interaction inside the tool in which it was found, if any."""
+        execution_id = self.inside.get(interaction.interaction_id)
+        if execution_id is None:
+            return interaction
+        return replace(interaction, parent_execution_id=execution_id)
+
+    def end_connection(self, connection_id: str) -> None:
+        """Forget the requests of a connection that has ended."""
+        for key in [key for key in self._requests if key[0] == connection_id]:
+            del self._requests[key]
+
+
 # ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -290,35 +370,38 @@ def result_texts(value: Payload) -> list[str]:
     return []
 
 
-def says_the_same(result: Payload, sent: Payload) -> bool:
+def says_the_same(result: Payload, seen: Payload, structured: Payload = None) -> bool:
     """Return whether the model got the result of a server whole, in whatever form.
 
-    A result with other blocks than texts, such as images, is the same only if the blocks are.
+    `structured` is the structured content of the result, which a client may pass on instead. A result with other blocks
+    than texts, such as images, is the same only if the blocks are.
     """
-    if result == sent:
+    seen = _without_frame(seen)
+    if result is None:
+        return seen is None
+    parsed = json_value(seen) if isinstance(seen, str) else seen
+    if result == seen or parsed in (result, {"content": result}):
         return True
-    if result is None:  # the server gave none, so the model saw a text of the client's
-        return False
-    if isinstance(sent, str) and _parsed(sent) in (result, {"content": result}):
+    if structured is not None and parsed == structured:
         return True
     blocks = result if isinstance(result, list) else [result]
     if any(_text_of_block(block) is None and not isinstance(block, str) for block in blocks):
         return False
-    said, texts = _joined(result_texts(result)), result_texts(sent)
-    return said in {_joined(texts), "".join(texts)} or (
-        isinstance(sent, str) and said == _joined(result_texts(_parsed(sent)))
-    )
+    said, texts = _joined(result_texts(result)), result_texts(seen)
+    return said in {_joined(texts), "".join(texts)} or (isinstance(seen, str) and said == _joined(result_texts(parsed)))
+
+
+def _without_frame(seen: Payload) -> Payload:
+    """Return what the model got without the lines that Codex puts before each result, with the time that it took."""
+    if isinstance(seen, str):
+        return _FRAME.sub("", seen, count=1)
+    if isinstance(seen, list) and seen and _FRAME.fullmatch(str(_object(seen[0]).get("text"))):
+        return seen[1:]
+    return seen
 
 
 def _joined(texts: Sequence[str]) -> str:
     return "\n".join(texts)
-
-
-def _parsed(text: str) -> Payload:
-    try:
-        return parse(text)
-    except NotJsonError:
-        return None
 
 
 def _text_of_block(block: Payload) -> str | None:

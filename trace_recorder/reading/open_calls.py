@@ -92,16 +92,15 @@ class OpenCalls:
     def match(self, execution: ToolExecution) -> None:
         """Find the call that a tool runs for, and set it in `execution`. No later tool is matched to the same call."""
         call_id = execution.begun.call_id
-        by_id = None if call_id is None else self._find_by_id(execution, call_id)
-        if execution.is_at_server:
-            match = by_id or self._find_of_server(execution)
-        elif call_id is None:
-            match = self._find_by_name(execution)
+        if call_id is not None:
+            match = self._find_by_id(execution, call_id)
+        elif execution.is_at_server:
+            match = self._find_of_server(execution)
         else:
-            match = by_id
+            match = self._find_by_name(execution)
         if match is not None:
             response, key = match
-            execution.joined_by = "name" if by_id is None else "id"
+            execution.joined_by = "name" if call_id is None else "id"
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:

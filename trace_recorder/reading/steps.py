@@ -94,7 +94,7 @@ class ToolExecution:
             sent = answer.result
             if sent is None:
                 sent = answer.error
-        if sent == ended.result or (self.is_at_server and says_the_same(ended.result, sent)):
+        if sent == ended.result or self._is_seen_whole(sent):
             sent = None
         error = execution_id = None
         if ended.error:
@@ -114,6 +114,13 @@ class ToolExecution:
             replayed=ended.replayed is True,
             mcp=self._server_calls(),
         )
+
+    def _is_seen_whole(self, seen: Payload) -> bool:
+        """Return whether the model got all that an MCP server gave."""
+        if not self.is_at_server or self.ended is None:
+            return False
+        [at_server] = self._server_calls()
+        return says_the_same(self.ended.result, seen, at_server.structured_content)
 
     def _server_calls(self) -> tuple[MCPCall, ...]:
         """Return the calls of MCP servers as values."""

@@ -56,9 +56,7 @@ class ToolExecutions:
     def read_request(self, call: CallFacts, sent: Request, results: Sequence[ToolResult]) -> None:
         """Match the tool results in the request of a call, and note if its response will be a stream."""
         if sent.parent_execution_id is not None:
-            execution = self._running.get(sent.parent_execution_id)
-            if execution is not None:
-                execution.has_sub_agent = True
+            self.note_agent_in(sent.parent_execution_id)
         if results:
             agent = agent_key(sent)
             unclaimed = self._assign_results(agent, results)
@@ -66,6 +64,12 @@ class ToolExecutions:
                 during.results += ((agent, result) for result in unclaimed)
         if call.newest.asks_for_stream:
             self._open_streams[call.interaction_id] = DuringStream()
+
+    def note_agent_in(self, execution_id: str) -> None:
+        """Note that an agent, or a server, calls a model in a tool."""
+        execution = self._running.get(execution_id)
+        if execution is not None:
+            execution.has_sub_agent = True
 
     def end_without_tools(self, identity: str) -> None:
         """Note that an interaction ended without a response that may ask for tools."""

@@ -21,7 +21,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.errors import RecorderStateError
@@ -333,23 +333,33 @@ class _OpenStep:
         self._step._end(None)
 
 
+class Caller(NamedTuple):
+    """Who starts an agent: the members that name the step and the agent, and the id of the tool execution, if any."""
+
+    members: Mapping[str, Payload]
+    execution_id: str | None
+
+
 class Agent(_ContextBlock):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
     `agent_id` is unique in the run, even if several agents have the same name. `parent_agent_id` is the id of the
-    enclosing agent. The agent's records also have the id of the tool execution that started the agent, if any.
+    enclosing agent. The agent's records also have the id of the tool execution that started the agent, if any. `caller`
+    is who starts the agent, if the block is not entered in the context of its caller.
     """
 
-    __slots__ = ("agent_id", "name", "parent_agent_id")
+    __slots__ = ("_caller", "agent_id", "name", "parent_agent_id")
 
-    def __init__(self, run: Run | None, name: str) -> None:
+    def __init__(self, run: Run | None, name: str, caller: Caller | None = None) -> None:
         super().__init__(run)
         self.name = name
+        self._caller = caller
         self.agent_id: str | None = None
         self.parent_agent_id: str | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
-        outer = dict(context_of(run))
+        caller = self._caller or Caller(context_of(run), current_execution(run))
+        outer = dict(caller.members)
         self.parent_agent_id = outer.pop("agent_id", None)
         outer.pop("parent_agent_id", None)
         outer.pop("parent_execution_id", None)
@@ -357,7 +367,7 @@ class Agent(_ContextBlock):
         with run.guard.protect("name an agent"):
             self.agent_id = run.next_id("agent")
             outer |= run.named(agent=to_jsonable_of_type(self.name, str)) | {"agent_id": self.agent_id}
-        return outer | without_none(parent_agent_id=self.parent_agent_id, parent_execution_id=current_execution(run))
+        return outer | without_none(parent_agent_id=self.parent_agent_id, parent_execution_id=caller.execution_id)
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r}>"

@@ -16,7 +16,7 @@ from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import PROVIDER_OF_HOST
 from trace_recorder.facts import (
     KINDS,
-    TOOL_USE_ID,
+    TOOL_USE_IDS,
     AnnotationFact,
     ItemFact,
     Json,
@@ -67,7 +67,7 @@ _MCP_MESSAGE: Vocabulary = {
         **dict.fromkeys(("progress", "total"), Kept.NUMBER),
         "arguments": Kept.ARGUMENTS,
         "clientInfo": _NAMED,
-        "_meta": dict.fromkeys(("progressToken", TOOL_USE_ID), Kept.IDENTIFIER),
+        "_meta": dict.fromkeys(("progressToken", *TOOL_USE_IDS), Kept.IDENTIFIER),
     },
     "result": {
         "protocolVersion": Kept.IDENTIFIER,
