@@ -235,22 +235,25 @@ def split_members(text: str, max_depth: int = MAX_DEPTH) -> list[JsonMember]:
     return members
 
 
-def split_added_elements(text: str) -> list[str] | None:
-    """Read a text that was appended to the elements of a list: more elements, each after a comma.
+def added_elements(text: str, *, is_beginning: bool = False) -> list[tuple[int, int]] | None:
+    """Read a part of the elements of a list: whole elements, each after a comma.
 
-    Return the JSON texts of these elements, or None if the text has another form.
+    Return the spans of these elements, or None if the text has another form. If `is_beginning`, the first element
+    begins the list, so that no comma is before it, and must be there.
     """
-    elements: list[str] = []
+    spans: list[tuple[int, int]] = []
     position = 0
+    before = _SPACE if is_beginning else _COMMA
     try:
-        while comma := _COMMA.match(text, position):
-            _, position = _value(text, comma.end())
-            elements.append(text[comma.end() : position])
+        while match := before.match(text, position):
+            _, position = _value(text, match.end())
+            spans.append((match.end(), position))
+            before = _COMMA
     except NotJsonError:
         return None
     if not _SPACE.fullmatch(text, position):
         return None
-    return elements
+    return spans
 
 
 def decode_json(data: bytes) -> str:

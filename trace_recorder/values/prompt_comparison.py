@@ -21,7 +21,7 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, count, pairwise, repeat
+from itertools import chain, compress, count, pairwise, repeat
 from operator import ne, sub
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -155,13 +155,17 @@ def _join_neighbours(changes: Iterable[Change]) -> list[Change]:
 
 
 def ranges_of(numbers: Sequence[int]) -> Ranges:
-    """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]].
+    """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]]."""
+    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([*range_begins(numbers), len(numbers)])]
 
-    The Python loop runs once for each range, not for each number, because lists are long.
+
+def range_begins(numbers: Sequence[int]) -> Iterator[int]:
+    """Yield the position of the first number of each range.
+
+    No line of Python runs for a number that continues a range, because lists are long.
     """
     steps = map(sub, numbers[1:], numbers)
-    begins = [*compress(count(1), map(ne, steps, repeat(1)))]
-    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *begins, len(numbers)]) if end]
+    return chain(range(min(1, len(numbers))), compress(count(1), map(ne, steps, repeat(1))))
 
 
 Name = TypeVar("Name")
