@@ -77,8 +77,10 @@ _ESCAPED_SURROGATE = lazy_pattern(r"\\u[dD]")
 _SURROGATE = lazy_pattern(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
-    """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does.
+def make_json_writer(
+    between: str, behind_name: str, *, allow_nan: bool = True, ensure_ascii: bool = False, sort_keys: bool = False
+) -> Callable[[Payload], str]:
+    """Return a function that encodes values as `json.dumps` does.
 
     `between` separates members and elements, and `behind_name` separates a name from its value. The function does not
     check for cycles. It keeps its encoder, because `json.dumps` creates an encoder for each call, which takes longer
@@ -87,10 +89,16 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return json.JSONEncoder(
-            ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
+            ensure_ascii=ensure_ascii,
+            separators=(between, behind_name),
+            allow_nan=allow_nan,
+            sort_keys=sort_keys,
+            check_circular=False,
         ).encode
     default, encode_string = json.JSONEncoder().default, json.encoder.encode_basestring
-    encode = make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    if ensure_ascii:
+        encode_string = json.encoder.encode_basestring_ascii
+    encode = make(None, default, encode_string, None, behind_name, between, sort_keys, False, allow_nan)  # noqa: FBT003
     return lambda value: "".join(encode(value, 0))
 
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
@@ -98,6 +100,14 @@ class SharedSequence(ImmutableSequence[Element]):
             return SharedSequence([*self, *others])
         elements.extend(others)
         return SharedSequence(elements, self._start)
+
+    def count_below(self, value: Element) -> int:
+        """Return how many elements are smaller than a value. The elements are sorted."""
+        return bisect_left(self._elements, value, self._start, self._stop) - self._start
+
+    def count_up_to(self, value: Element) -> int:
+        """Return how many elements are not larger than a value. The elements are sorted."""
+        return bisect_right(self._elements, value, self._start, self._stop) - self._start
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -310,6 +320,23 @@ class NumberedMessages(ImmutableSequence[Message]):
     __hash__ = None  # like a list, which has no hash
 
 
+class _MadeOfTable(dict[int, Made]):
+    """The values that were made from messages of a table, by number. A missing value is made on the first access.
+
+    No line of Python runs for a value that is there.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[int], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> Made:
+        made = self[number] = self._make(number)
+        return made
+
+
 class MadeOnce(Generic[Made]):
     """Makes a value from each message once, however many prompts have the message.
 
@@ -319,7 +346,7 @@ class MadeOnce(Generic[Made]):
 
     def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
         self._make = make
-        self._made: dict[MessageTable, dict[int, Made]] = {}
+        self._made: dict[MessageTable, _MadeOfTable[Made]] = {}
         self._others = MessageTable()
 
     @classmethod
@@ -330,14 +357,11 @@ class MadeOnce(Generic[Made]):
     def of(self, messages: Sequence[Message]) -> list[Made]:
         """Return the value that was made from each of `messages`, in their order."""
         numbered = self.numbered(messages)
-        numbers, table = numbered.numbers, numbered.table
-        made = self._made.setdefault(table, {})
-        missing = {*numbers} - made.keys()
-        if missing:
-            for number in filter(missing.__contains__, numbers):
-                if number not in made:
-                    made[number] = self._make(table, number)
-        return [*map(made.__getitem__, numbers)]
+        table = numbered.table
+        made = self._made.get(table)
+        if made is None:
+            made = self._made[table] = _MadeOfTable(partial(self._make, table))
+        return [*map(made.__getitem__, numbered.numbers)]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
         """Return messages as `NumberedMessages`. If they are in no table, add them to the table of this object."""
