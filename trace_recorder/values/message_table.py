@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.prompt_comparison import Numbers
+from trace_recorder.values.prompt_comparison import Numbers, replace_kept
 from trace_recorder.values.structs import Struct, asdict
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this name in type hints
@@ -149,6 +149,9 @@ MAX_LISTS = 64
 
 The prompts of a conversation share one array. If agents take turns, each agent needs an array.
 """
+
+
+_NO_NUMBERS = array("q")
 
 
 class MessageTable:
@@ -386,6 +389,7 @@ class EqualMessages:
         self._by_key: dict[bytes, int] = {}
         self._equal = MadeOnce(self._number)
         self._lists: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
+        self._newest: dict[MessageTable, tuple[Numbers, Numbers]] = {}
 
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of the messages of a prompt.
@@ -395,13 +399,25 @@ class EqualMessages:
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
-        _, equal = self._lists.pop(id(numbers), (numbers, array("q")))
+        known = self._lists.pop(id(numbers), None)
+        if known is None:
+            known = numbers, self._numbers_of_array(NumberedMessages(messages.table, numbers, 0, stop))
+        equal = known[1]
         if len(equal) < stop:
             equal.extend(self._equal.of(NumberedMessages(messages.table, numbers, len(equal), stop)))
-        self._lists[id(numbers)] = numbers, equal
+        self._lists[id(numbers)] = known
         if len(self._lists) > MAX_LISTS:
             self._lists.popitem(last=False)
+        self._newest[messages.table] = known
         return equal[start:stop]
+
+    def _numbers_of_array(self, messages: NumberedMessages) -> Numbers:
+        """Return the numbers of messages of a new array. They often differ little from those of the newest array."""
+        table, numbers = messages.table, messages.numbers
+        newest, equal = self._newest.get(table, (_NO_NUMBERS, _NO_NUMBERS))
+        return replace_kept(
+            newest[: len(equal)], equal, numbers, lambda others: self._equal.of(NumberedMessages(table, others))
+        )
 
     def find(self, key: bytes) -> int | None:
         """Return the number of the messages that have this key, or None if no message has it."""
