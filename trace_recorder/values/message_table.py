@@ -101,11 +101,11 @@ class SharedSequence(ImmutableSequence[Element]):
         elements.extend(others)
         return SharedSequence(elements, self._start)
 
-    def count_below(self, value: Element) -> int:
+    def count_below(self: SharedSequence[int], value: int) -> int:
         """Return how many elements are smaller than a value. The elements are sorted."""
         return bisect_left(self._elements, value, self._start, self._stop) - self._start
 
-    def count_up_to(self, value: Element) -> int:
+    def count_up_to(self: SharedSequence[int], value: int) -> int:
         """Return how many elements are not larger than a value. The elements are sorted."""
         return bisect_right(self._elements, value, self._start, self._stop) - self._start
 

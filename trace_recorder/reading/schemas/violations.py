@@ -239,7 +239,8 @@ def _scalar(schema: Schema) -> Check | None:
     if "minimum" in schema:
         expect(f"at least {schema['minimum']}", lambda value: bool(value >= schema["minimum"]))
     if "pattern" in schema:
-        pattern = _pattern(schema["pattern"])
+        # In JSON Schema, `$` matches only at the end. In Python, it also matches before a newline at the end.
+        pattern = re.compile(schema["pattern"].removesuffix("$") + r"\Z")
         expect(f"a string of the form {schema['pattern']}", lambda value: pattern.match(value) is not None)
     if not rules:
         return None
@@ -251,11 +252,3 @@ def _scalar(schema: Schema) -> Check | None:
         return _NONE
 
     return check
-
-
-def _pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of JSON Schema.
-
-    In JSON Schema, `$` matches only at the end of the string. In Python, `$` also matches before a newline at the end.
-    """
-    return re.compile(pattern.removesuffix("$") + r"\Z")

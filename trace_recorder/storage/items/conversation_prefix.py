@@ -46,7 +46,7 @@ SEARCHED_BYTES = 128 * 1024
 """At a difference, the next elements of the earlier list are searched in this many bytes."""
 
 
-class RepeatedElements(NamedTuple):
+class KeptItems(NamedTuple):
     """Elements of the earlier list that a request repeats: their positions, from `begin` to before `end`."""
 
     begin: int
@@ -69,7 +69,7 @@ class ListChanges(Struct, frozen=True):
 
     base: bytes
     opening: int
-    pieces: Sequence[RepeatedElements | NewBytes]
+    pieces: Sequence[KeptItems | NewBytes]
     extends: bool
 
     def new(self) -> Iterator[NewBytes]:
@@ -134,7 +134,7 @@ class ConversationPrefix(Struct):
         base, head, end = self.request, self.head, len(request) - len(self.tail)
         if head > end or not request.startswith(memoryview(base)[:head]):
             return None
-        pieces: list[RepeatedElements | NewBytes] = [RepeatedElements(0, len(self.ends))]
+        pieces: list[KeptItems | NewBytes] = [KeptItems(0, len(self.ends))]
         if head < end:
             pieces.append(NewBytes(head, end))
         return ListChanges(base, self.opening, pieces, extends=True)
@@ -148,7 +148,7 @@ class ConversationPrefix(Struct):
         if not request.endswith(self.tail) or not request.startswith(memoryview(base)[: self.opening]):
             return None
         comparison = _Comparison(base, request, self.ends, self.opening, end)
-        pieces: list[RepeatedElements | NewBytes] = []
+        pieces: list[KeptItems | NewBytes] = []
         remaining = len(request) // 2
         for piece in comparison.pieces():
             pieces.append(piece)
@@ -174,7 +174,7 @@ class _Comparison:
         self._at = opening
         self._place = 0
 
-    def pieces(self) -> Iterator[RepeatedElements | NewBytes]:
+    def pieces(self) -> Iterator[KeptItems | NewBytes]:
         """Yield the elements of the later list, in order."""
         while self._at < self._end:
             kept = self._take_equal()
@@ -183,7 +183,7 @@ class _Comparison:
             if self._at < self._end and not self._skip_removed():
                 yield self._take_new()
 
-    def _take_equal(self) -> RepeatedElements:
+    def _take_equal(self) -> KeptItems:
         """Take all elements that are equal in both lists."""
         begin, start = self._place, self._opening
         if begin:
@@ -192,7 +192,7 @@ class _Comparison:
         self._place = bisect_right(self._ends, start + same, begin)
         if self._place > begin:
             self._at += self._ends[self._place - 1] - start
-        return RepeatedElements(begin, self._place)
+        return KeptItems(begin, self._place)
 
     def _skip_removed(self) -> bool:
         """Skip the next elements of the earlier list if the later list goes on with an element after them."""
