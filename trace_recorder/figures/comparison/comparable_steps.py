@@ -84,14 +84,8 @@ class IdAndTimeStripper:
         return stripped
 
 
-def _digest_of(value: Payload) -> bytes:
-    """Return a digest of a part of a step. Most steps lack some parts."""
-    if value is None:
-        return _NO_PART
-    return json_digest(value)
-
-
 _NO_PART = json_digest(None)
+"""The digest of a part that a step does not have. Most steps lack some parts."""
 PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
 """The kinds of values that are compared in each step, in the order in which they occur.
@@ -154,7 +148,11 @@ class ComparableSteps:
         for kind in KINDS:
             if kind in self.ignore:
                 parts[kind] = None
-        return ComparableStep(source, parts, {kind: _digest_of(value) for kind, value in parts.items()})
+        digests = dict.fromkeys(KINDS, _NO_PART)
+        for kind, value in parts.items():
+            if value is not None:
+                digests[kind] = json_digest(value)
+        return ComparableStep(source, parts, digests)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
