@@ -2,16 +2,20 @@
 
 Four histories are recorded over HTTP, each with a tool result of `--size` characters a call: one grows, one slides, one
 is compacted when it is long, and one gets an edit of a random old result with each call. A row is a command, a history
-and a number of calls. "Of json.loads" is the CPU beyond the start of the process, to `json.loads` of the journal's
-lines. "By byte" is the same for each byte that is read or written: it differs if the output is larger than the journal.
-A ratio that stays the same for more calls shows linear work. The last table has the recording of each history: the CPU
-of the thread that calls, at a tenth of the calls and at the end, and the bytes of both files.
+and a number of calls; `load` is the function. "Of json.loads" is the CPU beyond the start of the process, to
+`json.loads` of the journal's lines. "By byte" is the same for each byte that is read or written, whichever are more:
+`validate` reads the document too, `diff` reads two runs, and the output may be larger than the journal. A ratio that
+stays the same for more calls shows linear work. The last table has the recording of each history: the CPU of the thread
+that calls, at a tenth of the calls and at the end, and the bytes of both files.
+
+`--calls 10000` takes long. Exports that repeat each prompt write gigabytes then: choose `--commands`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +23,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.reading import table
-from benchmarks.reading_commands import COMMANDS, Taken, least, take
+from benchmarks.reading_commands import COMMANDS, Taken, least, take, take_python
 from benchmarks.reading_runs import COMPLETION, URL, parsing_seconds
 from benchmarks.real_texts import tool_result
 from trace_recorder import TrajectoryRecorder, http_client
@@ -27,7 +31,8 @@ from trace_recorder import TrajectoryRecorder, http_client
 KEPT = 50
 MAX_MESSAGES = 102
 HISTORIES = ("growing", "sliding", "compacted", "edited")
-EVERY = (*COMMANDS, "diff", "grep zyzzyva")
+MORE_EXPORTS = ("inspect", "otlp", "session-traces")
+EVERY = ("load", *COMMANDS, *(f"export -f {name}" for name in MORE_EXPORTS), "show --brief", "diff", "grep zyzzyva")
 
 
 def histories(kind: str, size: int) -> Iterator[list[str]]:
@@ -86,7 +91,9 @@ def rows(runs: dict[tuple[str, int], Path], commands: Sequence[str], start: Path
         for (kind, calls), run in runs.items():
             taken = taken_by(command, run, tries)
             ratio = (taken.cpu - before) / parsed[kind, calls]
-            larger = max(1, taken.written / run.with_suffix(".jsonl").stat().st_size)
+            journal, document = (run.with_suffix(suffix).stat().st_size for suffix in (".jsonl", ".json"))
+            read = {"validate": journal + document, "diff": 2 * journal}.get(command, journal)
+            larger = max(read, taken.written) / journal
             yield [
                 command,
                 kind,
@@ -99,8 +106,13 @@ def rows(runs: dict[tuple[str, int], Path], commands: Sequence[str], start: Path
             ]
 
 
+_LOAD = "import sys; from trace_recorder import load; len(load(sys.argv[1]).llm_interactions)"
+
+
 def taken_by(command: str, run: Path, tries: int) -> Taken:
     """Return the least cost of a command on a run. `grep` has its pattern first, and `diff` gets the run twice."""
+    if command == "load":
+        return min(take_python(_LOAD, run) for _ in range(tries))
     if command.startswith("grep"):
         return min(take(*command.split(), run, "--jobs", 1) for _ in range(tries))
     if command == "diff":
@@ -128,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 tenth, end = record(run, kind, calls, options.size)
                 sizes = [f"{run.with_suffix(suffix).stat().st_size / 1e6:.1f} MB" for suffix in (".jsonl", ".json")]
                 recorded.append([kind, f"{calls:,}", f"{tenth:.2f} ms", f"{end:.2f} ms", *sizes])
+        print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
         titles = ["command", "history", "calls", "beyond start", "of json.loads", "by byte", "memory", "written"]
         table(titles, rows(runs, options.commands, start, options.tries))
         table(["history", "calls", "a tenth", "the end", "journal", "document"], recorded)

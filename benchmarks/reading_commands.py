@@ -47,6 +47,11 @@ def take(*arguments: object) -> Taken:
     return _take(sys.executable, "-m", "trace_recorder", *map(str, arguments))
 
 
+def take_python(code: str, *arguments: object) -> Taken:
+    """Run Python code with arguments."""
+    return _take(sys.executable, "-c", code, *map(str, arguments))
+
+
 def _take(*command: str) -> Taken:
     measured = [sys.executable, "-c", _MEASURE, *command]
     with subprocess.Popen(measured, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:

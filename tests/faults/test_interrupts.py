@@ -30,6 +30,7 @@ LASTING = (
     "storage/journal.py",
     "recording/run.py",
     "recording/unfinished.py",
+    "storage/items/conversation_prefix.py",
     "storage/items/encoder.py",
     "storage/redaction/redactor.py",
     "reading/live_document/writer.py",

@@ -168,12 +168,15 @@ class EntryWriter:
     def __init__(self, console: Console, *, full: bool) -> None:
         self._full = full
         self._console = console
+        self._is_terminal = console.is_terminal
         self._begun = False
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Write entries, after an empty line if entries were written before."""
-        if self._begun:
+        if self._begun and self._is_terminal:
             self._console.print()
+        elif self._begun:
+            self._console.file.write("\n")
         self._begun = True
         for entry in entries:
             if entry.text:
@@ -187,7 +190,7 @@ class EntryWriter:
         if not self._full:
             text = shorten(text.rstrip("\n"))
         lines = escape_control_characters(text).split("\n")
-        if self._console.is_terminal or "\t" in text:
+        if self._is_terminal or "\t" in text:
             for start in range(0, len(lines), _LINES_AT_ONCE):
                 self._print_styled(label, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
             return
@@ -212,7 +215,7 @@ class EntryWriter:
         self._console.print(Text("\n").join(rows), soft_wrap=True)
 
     def _wrapped(self, line: Text, indent: int) -> list[Text]:
-        if not self._console.is_terminal or not line.plain:
+        if not self._is_terminal or not line.plain:
             return [line]
         pieces = list(line.wrap(self._console, max(_MIN_WIDTH, self._console.width - indent)))
         for piece in pieces:

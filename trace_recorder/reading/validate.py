@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,9 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import (
     ABSENT,
     KINDS,
+    DeltaList,
     Itemized,
+    ItemNumbers,
     LLMRequestFact,
     LLMResponseFact,
     LLMStreamFact,
@@ -137,9 +140,9 @@ def _check_journal(
         yield from _add_to_fold(line, fold, reported=bool(findings))
     yield from _check_sequence(records)
     calls = fold.calls.values()  # now all lists to which later lists refer have been read
-    readable: set[int] = set()
+    items = _ReadableItems(fold.items)
     for record in sound:
-        yield from _check_items(record, fold.items, readable)
+        yield from _check_items(record, items)
     yield from _check_masking(sound)
     by_seq = {record.seq: record for record in records}
     for call in calls:
@@ -190,20 +193,44 @@ def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
         last = record.seq
 
 
-def _check_items(record: Record, items: ItemTable, readable: set[int]) -> Iterator[Finding]:
-    """Yield an error if a request cannot be put together from its items.
+class _ReadableItems:
+    """The items that requests have. Each is looked up once.
 
-    `readable` has the numbers of items that earlier requests had. Each item is looked up once.
+    All items below `_end` can be read, and those in `_others`. So a request costs what is new in it, because a journal
+    has its items in the order of their numbers.
     """
+
+    def __init__(self, items: ItemTable) -> None:
+        self._items = items
+        self._end = 0
+        self._others: set[int] = set()
+
+    def look_up(self, name: str, part: ItemNumbers | int) -> None:
+        """Look up the items of a member of a request. Raises KeyError if an item is missing."""
+        if isinstance(part, int):
+            numbers: Iterable[int] = filter(self._end.__le__, (part,))
+        else:
+            listed = self._items.numbers(name, part)  # checks the ranges
+            if isinstance(part, DeltaList):
+                numbers = filter(self._end.__le__, listed)
+            else:
+                numbers = chain.from_iterable(range(max(first, self._end), last + 1) for first, last in part)
+        for number in {*numbers} - self._others:
+            self._items.element(number)
+            self._others.add(number)
+        while self._end in self._others:
+            self._others.remove(self._end)
+            self._end += 1
+
+
+def _check_items(record: Record, items: _ReadableItems) -> Iterator[Finding]:
+    """Yield an error if a request cannot be put together from its items."""
     fact = record.fact
     if not isinstance(fact, Itemized) or fact.items is None:
         return
     try:
         for name, part in fact.items.items():
-            numbers = {part} if isinstance(part, int) else {*items.numbers(name, part)}
-            for number in numbers - readable:
-                items.element(number)
-            readable |= numbers
+            items.look_up(name, part)
         dict(fact.body)
     except _UNREADABLE:
         yield Finding(

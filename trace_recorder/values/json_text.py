@@ -77,8 +77,10 @@ _ESCAPED_SURROGATE = lazy_pattern(r"\\u[dD]")
 _SURROGATE = lazy_pattern(rf"\\u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|(\\u[dD][89a-fA-F]{_HEX}{{2}})|\\.")
 
 
-def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) -> Callable[[Payload], str]:
-    """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does.
+def make_json_writer(
+    between: str, behind_name: str, *, allow_nan: bool = True, ensure_ascii: bool = False, sort_keys: bool = False
+) -> Callable[[Payload], str]:
+    """Return a function that encodes values as `json.dumps` does.
 
     `between` separates members and elements, and `behind_name` separates a name from its value. The function does not
     check for cycles. It keeps its encoder, because `json.dumps` creates an encoder for each call, which takes longer
@@ -87,10 +89,16 @@ def make_json_writer(between: str, behind_name: str, *, allow_nan: bool = True) 
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return json.JSONEncoder(
-            ensure_ascii=False, separators=(between, behind_name), allow_nan=allow_nan, check_circular=False
+            ensure_ascii=ensure_ascii,
+            separators=(between, behind_name),
+            allow_nan=allow_nan,
+            sort_keys=sort_keys,
+            check_circular=False,
         ).encode
     default, encode_string = json.JSONEncoder().default, json.encoder.encode_basestring
-    encode = make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
+    if ensure_ascii:
+        encode_string = json.encoder.encode_basestring_ascii
+    encode = make(None, default, encode_string, None, behind_name, between, sort_keys, False, allow_nan)  # noqa: FBT003
     return lambda value: "".join(encode(value, 0))
 
 
@@ -235,22 +243,25 @@ def split_members(text: str, max_depth: int = MAX_DEPTH) -> list[JsonMember]:
     return members
 
 
-def split_added_elements(text: str) -> list[str] | None:
-    """Read a text that was appended to the elements of a list: more elements, each after a comma.
+def added_elements(text: str, *, is_beginning: bool = False) -> list[tuple[int, int]] | None:
+    """Read a part of the elements of a list: whole elements, each after a comma.
 
-    Return the JSON texts of these elements, or None if the text has another form.
+    Return the spans of these elements, or None if the text has another form. If `is_beginning`, the first element
+    begins the list, so that no comma is before it, and must be there.
     """
-    elements: list[str] = []
+    spans: list[tuple[int, int]] = []
     position = 0
+    before = _SPACE if is_beginning else _COMMA
     try:
-        while comma := _COMMA.match(text, position):
-            _, position = _value(text, comma.end())
-            elements.append(text[comma.end() : position])
+        while match := before.match(text, position):
+            _, position = _value(text, match.end())
+            spans.append((match.end(), position))
+            before = _COMMA
     except NotJsonError:
         return None
     if not _SPACE.fullmatch(text, position):
         return None
-    return elements
+    return spans
 
 
 def decode_json(data: bytes) -> str:

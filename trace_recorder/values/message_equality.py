@@ -14,7 +14,6 @@ There are two equalities. All code that compares messages uses one of them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from hashlib import blake2b
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
 THOUGHT = lazy_pattern(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
@@ -31,6 +31,8 @@ Agents leave thoughts out of the history. The opening tag is missing if the chat
 prompt.
 """
 _CACHE_MARK = "cache_control"
+_json = make_json_writer(", ", ": ", ensure_ascii=True, sort_keys=True)
+"""Returns the JSON of a value, as text that does not depend on the order of members."""
 
 
 # ── the same JSON ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -146,10 +148,6 @@ def says_key(message: Message) -> bytes:
     if content is None:
         return b""
     return content.digest
-
-
-def _json(value: Payload) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _digest(*texts: str) -> bytes:

@@ -17,12 +17,14 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.prompt_comparison import Numbers
+from trace_recorder.values.prompt_comparison import Numbers, replace_kept
 from trace_recorder.values.structs import Struct, asdict
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this name in type hints
@@ -99,6 +101,14 @@ class SharedSequence(ImmutableSequence[Element]):
         elements.extend(others)
         return SharedSequence(elements, self._start)
 
+    def count_below(self: SharedSequence[int], value: int) -> int:
+        """Return how many elements are smaller than a value. The elements are sorted."""
+        return bisect_left(self._elements, value, self._start, self._stop) - self._start
+
+    def count_up_to(self: SharedSequence[int], value: int) -> int:
+        """Return how many elements are not larger than a value. The elements are sorted."""
+        return bisect_right(self._elements, value, self._start, self._stop) - self._start
+
     def __len__(self) -> int:
         return self._stop - self._start
 
@@ -139,6 +149,9 @@ MAX_LISTS = 64
 
 The prompts of a conversation share one array. If agents take turns, each agent needs an array.
 """
+
+
+_NO_NUMBERS = array("q")
 
 
 class MessageTable:
@@ -310,6 +323,23 @@ class NumberedMessages(ImmutableSequence[Message]):
     __hash__ = None  # like a list, which has no hash
 
 
+class _MadeOfTable(dict[int, Made]):
+    """The values that were made from messages of a table, by number. A missing value is made on the first access.
+
+    No line of Python runs for a value that is there.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[int], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> Made:
+        made = self[number] = self._make(number)
+        return made
+
+
 class MadeOnce(Generic[Made]):
     """Makes a value from each message once, however many prompts have the message.
 
@@ -319,7 +349,7 @@ class MadeOnce(Generic[Made]):
 
     def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
         self._make = make
-        self._made: dict[MessageTable, dict[int, Made]] = {}
+        self._made: dict[MessageTable, _MadeOfTable[Made]] = {}
         self._others = MessageTable()
 
     @classmethod
@@ -330,14 +360,11 @@ class MadeOnce(Generic[Made]):
     def of(self, messages: Sequence[Message]) -> list[Made]:
         """Return the value that was made from each of `messages`, in their order."""
         numbered = self.numbered(messages)
-        numbers, table = numbered.numbers, numbered.table
-        made = self._made.setdefault(table, {})
-        missing = {*numbers} - made.keys()
-        if missing:
-            for number in filter(missing.__contains__, numbers):
-                if number not in made:
-                    made[number] = self._make(table, number)
-        return [*map(made.__getitem__, numbers)]
+        table = numbered.table
+        made = self._made.get(table)
+        if made is None:
+            made = self._made[table] = _MadeOfTable(partial(self._make, table))
+        return [*map(made.__getitem__, numbered.numbers)]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
         """Return messages as `NumberedMessages`. If they are in no table, add them to the table of this object."""
@@ -362,6 +389,7 @@ class EqualMessages:
         self._by_key: dict[bytes, int] = {}
         self._equal = MadeOnce(self._number)
         self._lists: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
+        self._newest: dict[MessageTable, tuple[Numbers, Numbers]] = {}
 
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of the messages of a prompt.
@@ -371,13 +399,25 @@ class EqualMessages:
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
-        _, equal = self._lists.pop(id(numbers), (numbers, array("q")))
+        known = self._lists.pop(id(numbers), None)
+        if known is None:
+            known = numbers, self._numbers_of_array(NumberedMessages(messages.table, numbers, 0, stop))
+        equal = known[1]
         if len(equal) < stop:
             equal.extend(self._equal.of(NumberedMessages(messages.table, numbers, len(equal), stop)))
-        self._lists[id(numbers)] = numbers, equal
+        self._lists[id(numbers)] = known
         if len(self._lists) > MAX_LISTS:
             self._lists.popitem(last=False)
+        self._newest[messages.table] = known
         return equal[start:stop]
+
+    def _numbers_of_array(self, messages: NumberedMessages) -> Numbers:
+        """Return the numbers of messages of a new array. They often differ little from those of the newest array."""
+        table, numbers = messages.table, messages.numbers
+        newest, equal = self._newest.get(table, (_NO_NUMBERS, _NO_NUMBERS))
+        return replace_kept(
+            newest[: len(equal)], equal, numbers, lambda others: self._equal.of(NumberedMessages(table, others))
+        )
 
     def find(self, key: bytes) -> int | None:
         """Return the number of the messages that have this key, or None if no message has it."""

@@ -19,9 +19,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, count, pairwise, repeat
+from itertools import chain, compress, count, pairwise, repeat
 from operator import ne, sub
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -43,6 +43,16 @@ class Change(NamedTuple):
 
 def changes_between(old: Numbers, new: Numbers) -> list[Change]:
     """Return the changes that turn the old list into the new one, in the order of their positions."""
+    changes, at_old, at_new = _first_changes(old, new)
+    if at_old < len(old) and at_new < len(new):
+        changes += _aligned_changes(old, at_old, new, at_new)
+    elif at_old < len(old) or at_new < len(new):
+        changes.append(Change(at_old, len(old) - at_old, new[at_new:]))
+    return _join_neighbours(changes)
+
+
+def _first_changes(old: Numbers, new: Numbers) -> tuple[list[Change], int, int]:
+    """Return the small changes at the beginning of two lists, and the position in each list up to which they reach."""
     changes: list[Change] = []
     at_old = at_new = 0
     while True:
@@ -52,13 +62,28 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
             break
         step = _small_change(old, at_old, new, at_new)
         if step is None:
-            changes += _aligned_changes(old, at_old, new, at_new)
-            return _join_neighbours(changes)
+            break
         changes.append(Change(at_old, step[0], new[at_new : at_new + step[1]]))
         at_old, at_new = at_old + step[0], at_new + step[1]
-    if at_old < len(old) or at_new < len(new):
-        changes.append(Change(at_old, len(old) - at_old, new[at_new:]))
-    return _join_neighbours(changes)
+    return changes, at_old, at_new
+
+
+def replace_kept(old: Numbers, values: Numbers, new: Numbers, value_of: Callable[[Numbers], Iterable[int]]) -> Numbers:
+    """Return the value of each number of the new list.
+
+    `values` has the values of the old list's numbers. They are copied for numbers that small changes keep. `value_of`
+    returns the values of all other numbers.
+    """
+    changes, at_old, at_new = _first_changes(old, new)
+    replaced = array("q")
+    begin = 0
+    for change in changes:
+        replaced += values[begin : change.position]
+        replaced.extend(value_of(change.inserted))
+        begin = change.position + change.removed
+    replaced += values[begin:at_old]
+    replaced.extend(value_of(new[at_new:]))
+    return replaced
 
 
 def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
@@ -66,17 +91,12 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
 
     Two texts are compared character by character.
     """
-
-    def is_equal(start: int, size: int) -> bool:
-        in_old, in_new = at_old + start, at_new + start
-        return old[in_old : in_old + size] == new[in_new : in_new + size]
-
     length = min(len(old) - at_old, len(new) - at_new)
     done, size = 0, 16
-    while done < length and is_equal(done, size):
+    while done < length and old[at_old + done : at_old + done + size] == new[at_new + done : at_new + done + size]:
         done, size = done + size, size * 2
     while done < length and (size := size // 2):
-        if is_equal(done, size):
+        if old[at_old + done : at_old + done + size] == new[at_new + done : at_new + done + size]:
             done += size
     return min(done, length)
 
@@ -155,13 +175,17 @@ def _join_neighbours(changes: Iterable[Change]) -> list[Change]:
 
 
 def ranges_of(numbers: Sequence[int]) -> Ranges:
-    """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]].
+    """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]]."""
+    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([*range_begins(numbers), len(numbers)])]
 
-    The Python loop runs once for each range, not for each number, because lists are long.
+
+def range_begins(numbers: Sequence[int]) -> Iterator[int]:
+    """Yield the position of the first number of each range.
+
+    No line of Python runs for a number that continues a range, because lists are long.
     """
     steps = map(sub, numbers[1:], numbers)
-    begins = [*compress(count(1), map(ne, steps, repeat(1)))]
-    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *begins, len(numbers)]) if end]
+    return chain(range(min(1, len(numbers))), compress(count(1), map(ne, steps, repeat(1))))
 
 
 Name = TypeVar("Name")

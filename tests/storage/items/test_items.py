@@ -13,12 +13,14 @@ from tests.counting import kept_by
 from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
+from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES, MIN_COMPARED_BYTES
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, ItemEncoder
-from trace_recorder.storage.items.item_lists import MAX_PREFIX_BYTES
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 
 EXCHANGES = load()
+LONG = "y" * MIN_COMPARED_BYTES
+"""Shorter requests are not compared with earlier ones."""
 
 
 def both_ways(*texts: str, max_known_items: int = MAX_KNOWN_ITEMS) -> list[Payload]:
@@ -72,15 +74,21 @@ def conversations(draw: st.DrawFn) -> list[str]:
     for _ in range(draw(st.integers(1, 6))):
         said = said[: draw(st.integers(1, len(said)))] + draw(st.lists(SAID, max_size=3))
         texts.append(
-            '{"model":"m","messages":[' + ",".join(said) + "]" + draw(AFTER) + draw(st.sampled_from(["}", "\n}"]))
+            f'{{"model":"{LONG}","messages":['
+            + ",".join(said)
+            + "]"
+            + draw(AFTER)
+            + draw(st.sampled_from(["}", "\n}"]))
         )
     return texts
 
 
 @given(conversations())
-@example(['{"m":[{"a":1}],"s":1}', '{"m":[{"a":1}],"tools":[{"t":1}],"s":1}'])
-@example(['{"m":[{"a":1},1]}', '{"m":[{"a":1},12]}'])
-@example(['{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3},{"z":4}]}'])
+@example([f'{{"l":"{LONG}","m":[{{"a":1}}],"s":1}}', f'{{"l":"{LONG}","m":[{{"a":1}}],"tools":[{{"t":1}}],"s":1}}'])
+@example([f'{{"l":"{LONG}","m":[{{"a":1}},1]}}', f'{{"l":"{LONG}","m":[{{"a":1}},12]}}'])
+@example(
+    [f'{{"l":"{LONG}","a":[{{"x":1}}],"\\u0061":[{{"y":2}}{more}]}}' for more in ("", ',{"z":3}', ',{"z":3},{"z":4}')]
+)
 def test_requests_that_continue_each_other_are_restored(texts: list[str]) -> None:
     """A request that shares its beginning and end with earlier requests is restored."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
@@ -92,17 +100,17 @@ def test_requests_that_continue_each_other_are_restored(texts: list[str]) -> Non
 def test_a_continuation_that_is_not_json_is_refused(added: str) -> None:
     """Text that follows the beginning of an earlier request is refused if it is not JSON, as in a first request."""
     store = Store()
-    store.add('{"list":[{"a":1}],"s":1}')
+    store.add(f'{{"l":"{LONG}","list":[{{"a":1}}],"s":1}}')
 
     with pytest.raises(NotJsonError):
-        store.add('{"list":[{"a":1}' + added + '],"s":1}')
+        store.add(f'{{"l":"{LONG}","list":[{{"a":1}}{added}],"s":1}}')
 
-    assert store.kinds() == ["item", "llm_request"]
+    assert store.kinds() == ["item", "item", "llm_request"]
 
 
 def test_a_request_after_a_failed_one_is_complete() -> None:
     """If the system refuses a record in the middle of a request, the next request is complete."""
-    texts = [json.dumps({"list": [{"n": number} for number in range(length)]}) for length in (2, 5, 6)]
+    texts = [json.dumps({"list": [{"n": number} for number in range(length)], "l": LONG}) for length in (2, 5, 6)]
     for refused in range(1, 12):
         store = Store(refused)
         for text in texts:

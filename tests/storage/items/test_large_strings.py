@@ -64,7 +64,7 @@ def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) 
 
     assert lines_of(requests, prepare) == lines_of(requests, lambda *_: None)
     assert [one is not None for one in prepared] == [True] * 5 + [False]
-    assert [one.start > 0 for one in prepared if one is not None] == [False, True, True, False, False]  # type: ignore[attr-defined]
+    assert [one.changes is not None for one in prepared if one is not None] == [False, True, True, False, False]  # type: ignore[attr-defined]
 
 
 def test_an_outdated_preparation_does_no_damage() -> None:

@@ -56,6 +56,7 @@ class IdAndTimeStripper:
             self._names |= _TIME_NAMES
             self._patterns.append((_TIME, "<times>"))
         self._patterns += ((pattern, "<ignored>") for pattern in patterns)
+        self._texts: dict[str, str] = {}
 
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
         """Return a value without ids and times.
@@ -66,15 +67,25 @@ class IdAndTimeStripper:
         if not self._patterns:
             return value
         if isinstance(value, str):
-            for pattern, name in self._patterns:
-                value = pattern.sub(name, value)
-            return value
+            return self._text_without(value)
         if of_tool or not isinstance(value, dict):
             return map_inside(partial(self.without, of_tool=of_tool), value)
         kept = ((name, member) for name, member in value.items() if name not in self._names)
         return {name: self.without(member, of_tool=name in _VALUES) for name, member in kept}
 
+    def _text_without(self, text: str) -> str:
+        """Return a text without ids and times. Each text is searched once: prompts and the other run have it again."""
+        stripped = self._texts.get(text)
+        if stripped is None:
+            stripped = text
+            for pattern, name in self._patterns:
+                stripped = pattern.sub(name, stripped)
+            self._texts[text] = stripped
+        return stripped
 
+
+_NO_PART = json_digest(None)
+"""The digest of a part that a step does not have. Most steps lack some parts."""
 PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
 """The kinds of values that are compared in each step, in the order in which they occur.
@@ -102,7 +113,7 @@ class ComparableStep:
 
 @dataclass(slots=True)
 class ComparableSteps:
-    """Makes the `ComparableStep`s of one run, one after another."""
+    """Makes the `ComparableStep`s of a run, one after another. Runs may follow each other."""
 
     ignore: Collection[Ignored]
     ignored_texts: Collection[re.Pattern[str]] = ()
@@ -116,7 +127,7 @@ class ComparableSteps:
 
     def of(self, trajectory: Trajectory) -> list[ComparableStep]:
         """Return the steps and calls of a run in the order of time."""
-        self._relations = relations_of(trajectory)
+        self._relations, self._tools, self._answered = relations_of(trajectory), {}, set()
         return [*map(self._step, steps_and_calls(trajectory))]
 
     def _step(self, source: StepOrCall) -> ComparableStep:
@@ -137,7 +148,11 @@ class ComparableSteps:
         for kind in KINDS:
             if kind in self.ignore:
                 parts[kind] = None
-        return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
+        digests = dict.fromkeys(KINDS, _NO_PART)
+        for kind, value in parts.items():
+            if value is not None:
+                digests[kind] = json_digest(value)
+        return ComparableStep(source, parts, digests)
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -270,7 +270,8 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
             raise TypeError(f"diff() takes two trajectories, such as load() returns, and was given {run!r}.")
     if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore is {ignore!r}, and must be a collection of some of {', '.join(get_args(Ignored))}")
-    pairs = [*_aligned_steps(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
+    comparable = ComparableSteps(ignore)
+    pairs = [*_aligned_steps(comparable.of(a), comparable.of(b))]
     models = [*filter(None, (_models(*pair) for pair in pairs))]
     compares_models = "model" not in ignore and not _are_renamed(models)
     steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)

@@ -18,7 +18,6 @@ A digest of each distinct message, and the new messages of each prompt, stay in 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -205,7 +204,7 @@ class AskedCall:
     def is_answer(self, position: int) -> bool:
         """Whether the message at a position of the prompt is one in which the agent sent an answer back."""
         normalized = self.prompt.normalized
-        place = bisect_right(normalized.begins, position) - 1
+        place = normalized.begins.count_up_to(position) - 1
         return place in self.continued.answers and position < normalized.ends[place]
 
 

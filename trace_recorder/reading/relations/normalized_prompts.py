@@ -13,7 +13,7 @@ many of its messages are new.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -273,8 +273,8 @@ class PromptNormalizer:
         rest, new = self._rest(before, source, count, ranges)
         normalized = before.messages[:count].extended(rest.messages)
         begins = before.begins[:count].extended(rest.begins)
-        answer_places = before.answer_places[: bisect_left(before.answer_places, count)]
-        own = bisect_left(begins, instructions)
+        answer_places = before.answer_places[: before.answer_places.count_below(count)]
+        own = begins.count_below(instructions)
         prompt = NormalizedPrompt(
             source,
             agent,
@@ -421,7 +421,7 @@ def _kept_ranges(before: NormalizedPrompt, source: NumberedMessages) -> list[_Ke
             begin += 1
         while begin < end and earlier[end - 1].role == "assistant" == _role(earlier, source, end, shift):
             end -= 1
-        start, stop = bisect_left(before.begins, begin), bisect_right(before.ends, end)
+        start, stop = before.begins.count_below(begin), before.ends.count_up_to(end)
         if start < stop:
             ranges.append(_KeptRange(start, stop, begin + shift, end + shift, shift))
         begin, shift = change.position + change.removed, shift + len(change.inserted) - change.removed

@@ -20,31 +20,37 @@ If a list has many ranges, they may refer to positions in an earlier list of the
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
 from trace_recorder.facts import ItemFact, JsonText
+from trace_recorder.storage.items.conversation_prefix import (
+    MIN_COMPARED_BYTES,
+    ConversationPrefix,
+    ListChanges,
+    NewBytes,
+    changes_of,
+    newest_prefixes,
+)
 from trace_recorder.storage.items.item_lists import (
     MAX_FULL_RANGES,
     Base,
-    ConversationPrefix,
     Element,
     ItemList,
     Parts,
     RequestItems,
-    newest_prefixes,
-    ranges_or_base,
+    ranges_of_base,
 )
-from trace_recorder.storage.items.large_strings import Reduced, reduce_json
+from trace_recorder.storage.items.large_strings import LargeString, reduce_json
 from trace_recorder.storage.redaction.name_kinds import kind_of_name
 from trace_recorder.values.json_text import (
     JsonMember,
     NotJsonError,
+    added_elements,
     decode_json,
     one_line,
     refuse_lone_surrogates,
-    split_added_elements,
     split_members,
 )
 from trace_recorder.values.messages import Payload
@@ -64,22 +70,27 @@ MAX_GROWING_LISTS = 8
 """`encode_lists` keeps at most this many of the newest lists, so that a later list can continue one of them."""
 
 
-class Prepared(Struct, frozen=True):
-    """The result of `ItemEncoder.prepare`: the part of a request from `start` to `end`, without its large strings.
+class NewElements(NamedTuple):
+    """New elements of a list: their JSON text, from the byte `start` of the request on, and the spans in this text."""
 
-    If the part is the whole request, `members` has its members. Otherwise `added` has the elements that the request
-    adds to a list of an earlier request, or is None if it adds anything else.
+    text: str
+    spans: Sequence[tuple[int, int]]
+    start: int
+
+
+class Prepared(Struct, frozen=True):
+    """The result of `ItemEncoder.prepare`: the new parts of a request, without their large strings.
+
+    If the request changes the list of an earlier request, `changes` has the changes, and `added` the new elements of
+    each new part, or None if a part has anything but whole elements. Otherwise `text` and `members` are the whole
+    request. `strings` has the large strings by their marks.
     """
 
-    start: int
-    end: int
-    reduced: Reduced
+    strings: Mapping[str, LargeString]
+    text: str = ""
     members: list[JsonMember] | None = None
-    added: list[str] | None = None
-
-    def is_of(self, start: int, end: int) -> bool:
-        """Return whether the prepared part is the part from `start` to `end`."""
-        return (start, end) == (self.start, self.end)
+    changes: ListChanges | None = None
+    added: list[NewElements] | None = None
 
 
 class Encoded(Struct):
@@ -120,29 +131,39 @@ class ItemEncoder:
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
-        start, end = self._new_span(request)
-        if end - start <= MIN_PREPARED_BYTES:
-            return None
+        _, changes = next(changes_of(self._prefixes, request), (None, None))
         try:
-            reduced = reduce_json(request[start:end])
-            refuse_lone_surrogates(reduced.text)
-            if (start, end) != (0, len(request)):
-                return Prepared(start, end, reduced, added=split_added_elements(reduced.text))
-            return Prepared(start, end, reduced, members=split_members(reduced.text))
+            if changes is None:
+                reduced = reduce_json(request)
+                refuse_lone_surrogates(reduced.text)
+                return Prepared(reduced.strings, text=reduced.text, members=split_members(reduced.text))
+            if changes.new_bytes() <= MIN_PREPARED_BYTES:
+                return None
+            strings: dict[str, LargeString] = {}
+
+            def text_of(span: NewBytes) -> str:
+                part = reduce_json(request[slice(*span)])
+                refuse_lone_surrogates(part.text)
+                strings.update(part.strings)
+                return part.text
+
+            return Prepared(strings, changes=changes, added=_new_elements(changes, text_of))
         except NotJsonError:  # `encode` raises it again
             return None
 
     def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
         """Take a request apart into new item records and the rest of the request.
 
-        `request` is a JSON object in UTF-8, and `prepared` is the result of `prepare`. If the request begins with the
-        same bytes as an earlier request, these bytes are not parsed or hashed again. Raises NotJsonError if `request`
-        is not a JSON object.
+        `request` is a JSON object in UTF-8, and `prepared` is the result of `prepare`. Elements that an earlier request
+        has too are not parsed or hashed again (`conversation_prefix.py`). Raises NotJsonError if `request` is not a
+        JSON object.
         """
         # Ctrl-C could leave a prefix with only some of the new elements. So no prefix is kept until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self.next_numbers)
-        taken = _continue_prefix(prefixes, request, prepared, items)
+        taken = None
+        if len(request) >= MIN_COMPARED_BYTES:
+            taken = _continue_prefix(prefixes, request, prepared, items)
         if taken is None:
             taken = _take_apart(request, prepared, items)
         prefix = taken.prefix
@@ -189,11 +210,12 @@ class ItemEncoder:
             if isinstance(part, int):
                 described[name] = part
                 continue
-            described[name] = part.ranges
-            if len(part.ranges) > MAX_FULL_RANGES:
-                described[name] = ranges_or_base(part, self._bases.get(name))
-                if described[name] is part.ranges:
+            ranges = None
+            if len(part.begins) > MAX_FULL_RANGES:
+                ranges = ranges_of_base(part, self._bases.get(name))
+                if ranges is None:
                     full[name] = part.numbers[:]  # a copy, because the next request adds to this list in place
+            described[name] = ranges or part.ranges()
         new = items.new
 
         def remember(seq: int) -> None:
@@ -211,18 +233,10 @@ class ItemEncoder:
 
         Any thread may call this method.
         """
-        start, end = self._new_span(request)
-        return end - start
-
-    def _new_span(self, request: bytes) -> tuple[int, int]:
-        """Return the span of the new bytes of a request.
-
-        If the request continues kept prefixes, this is the shortest span that it adds to one of them. Otherwise it is
-        the whole request.
-        """
-        spans = (prefix.added_span(request) for prefix in self._prefixes)
-        new = (span for span in spans if span is not None)
-        return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
+        _, changes = next(changes_of(self._prefixes, request), (None, None))
+        if changes is None:
+            return len(request)
+        return changes.new_bytes()
 
 
 class _TakenApart(NamedTuple):
@@ -237,27 +251,69 @@ def _continue_prefix(
     prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> _TakenApart | None:
     """Take apart a request that continues one of these prefixes. Return None if it continues none of them."""
-    for prefix in prefixes:
-        span = prefix.added_span(request)
-        if span is None:
-            continue
-        added = _added(request, span, prepared, items)
+    if prepared is not None and prepared.changes is not None and prepared.added is not None:
+        for prefix in prefixes:
+            if prefix.request is prepared.changes.base:
+                items.take_reduced(prepared.strings)
+                return _apply(prefix, prepared.changes, prepared.added, request, items)
+    for prefix, changes in changes_of(prefixes, request):
+        added = _new_elements(changes, lambda span: decode_json(request[slice(*span)]))
         if added is not None:
-            for element in added:
-                prefix.growing.add(items.item_of(element))
-            return _TakenApart(prefix.body, prefix.parts, prefix.take(request))
+            return _apply(prefix, changes, added, request, items)
     return None
 
 
-def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> list[str] | None:
-    """Return the elements that the part `span` of a request adds to a list.
+def _new_elements(changes: ListChanges, text_of: Callable[[NewBytes], str]) -> list[NewElements] | None:
+    """Return the elements of each new part of a request, or None if a part has anything but whole elements.
 
-    Return None if that part has anything but whole elements.
+    `text_of` returns the text of a part.
     """
-    if prepared is None or not prepared.is_of(*span):
-        return split_added_elements(decode_json(request[slice(*span)]))
-    items.take_reduced(prepared.reduced.strings)
-    return prepared.added
+    added = []
+    for span in changes.new():
+        text = text_of(span)
+        spans = added_elements(text, is_beginning=span.start == changes.opening)
+        if spans is None:
+            return None
+        added.append(NewElements(text, spans, span.start))
+    return added
+
+
+def _apply(
+    prefix: ConversationPrefix, changes: ListChanges, added: list[NewElements], request: bytes, items: RequestItems
+) -> _TakenApart:
+    """Take apart a request that changes the list of a prefix. The list of a prefix that is extended grows in place."""
+    if changes.extends:
+        for elements in added:
+            for number, end in _numbered(elements, items):
+                prefix.growing.add(number)
+                prefix.ends.append(end)
+        return _TakenApart(prefix.body, prefix.parts, prefix.take(request))
+    numbers, ends, earlier = array("L"), array("Q"), prefix.growing.numbers
+    position, remaining = prefix.opening, iter(added)
+    for piece in changes.pieces:
+        if isinstance(piece, NewBytes):
+            for number, end in _numbered(next(remaining), items):
+                numbers.append(number)
+                ends.append(end)
+            position = piece.end
+        else:
+            shift = position - prefix.end_before(piece.begin)
+            numbers += earlier[piece.begin : piece.end]
+            ends.extend(map(shift.__add__, prefix.ends[piece.begin : piece.end]))
+            position = ends[-1]
+    growing = ItemList.of(numbers)
+    parts = {**prefix.parts, prefix.name: growing}
+    changed = ConversationPrefix(prefix.tail, prefix.body, parts, prefix.name, growing, prefix.opening, ends)
+    return _TakenApart(prefix.body, parts, changed.take(request))
+
+
+def _numbered(elements: NewElements, items: RequestItems) -> Iterator[tuple[int, int]]:
+    """Yield the number of each element, and the byte of the request at which it ends."""
+    done, position = 0, elements.start
+    for start, end in elements.spans:
+        position += items.bytes_of(elements.text[done:end])
+        done = end
+        yield items.item_of(elements.text[start:end]), position
 
 
 def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) -> _TakenApart:
@@ -266,8 +322,8 @@ def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) 
     If several members have the same name, the last of them counts.
     """
     if prepared is not None and prepared.members is not None:
-        items.take_reduced(prepared.reduced.strings)
-        text, members = prepared.reduced.text, prepared.members
+        items.take_reduced(prepared.strings)
+        text, members = prepared.text, prepared.members
     else:
         text = decode_json(request)
         members = split_members(text)
@@ -284,7 +340,7 @@ def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) 
     skeleton = one_line(items.restored("{" + ",".join(body) + "}"))
     prefix = None
     has_duplicates = len(members) != len(by_name)
-    if not has_duplicates:
+    if len(request) >= MIN_COMPARED_BYTES and not has_duplicates:
         prefix = _new_prefix(request, text, by_name, skeleton, parts, items)
     return _TakenApart(skeleton, parts, prefix)
 
@@ -336,4 +392,9 @@ def _new_prefix(
     if not elements or not isinstance(growing, ItemList):
         return None
     tail = items.restored(text[elements[-1][1] :]).encode()
-    return ConversationPrefix(tail, body, parts, growing).take(request)
+    opening, ends = elements[0][0], array("Q", [end for _, end in elements])
+    if len(text) != len(request):  # a character may have several bytes, and a mark replaces a large string
+        opening = items.bytes_of(text[:opening])
+        sizes = (items.bytes_of(text[before:end]) for before, end in pairwise([elements[0][0], *ends]))
+        ends = array("Q", [*accumulate(sizes, initial=opening)][1:])
+    return ConversationPrefix(tail, body, parts, longest, growing, opening, ends).take(request)

@@ -8,10 +8,8 @@ part of the base is found even if elements before it were inserted, removed or r
 base may together have at most about as many ranges as one full list. After that, the next list is written in full, and
 becomes the base. So n requests whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
-A `ConversationPrefix` is the newest request of a conversation, cut in two. The head ends where the request's longest
-list ends, and the tail has the rest. If a later request begins with this head and ends with this tail, only the bytes
-between them are parsed and hashed. These bytes are the elements that the request adds to the list. `encoder.py` chooses
-the prefix of a request, and takes requests apart. `large_strings.py` replaces large strings by marks.
+`encoder.py` takes requests apart, and `conversation_prefix.py` says which elements need not be parsed again.
+`large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ import json
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
-from typing import Self
+from itertools import pairwise
 
 from trace_recorder.facts import ItemFact, JsonText
 from trace_recorder.storage.items.large_strings import (
@@ -34,6 +31,7 @@ from trace_recorder.storage.items.large_strings import (
 )
 from trace_recorder.values.json_text import make_json_writer, one_line
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.prompt_comparison import range_begins
 from trace_recorder.values.structs import Struct, field
 
 dump_json = make_json_writer(",", ":")
@@ -55,18 +53,26 @@ class Element(Struct, eq=False):
 
 
 class ItemList(Struct):
-    """A list of a request: the numbers of its elements, and the same numbers as ranges."""
+    """A list of a request, as the numbers of its elements. `begins` are the positions at which ranges begin."""
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
-    ranges: list[list[int]] = field(default_factory=list)
+    begins: array[int] = field(default_factory=lambda: array("L"))
+
+    @classmethod
+    def of(cls, numbers: array[int]) -> ItemList:
+        """Return the list of these elements, by the numbers of their items."""
+        return cls(numbers, array("L", range_begins(numbers)))
 
     def add(self, number: int) -> None:
         """Append an element, by the number of its item."""
+        if not self.numbers or self.numbers[-1] != number - 1:
+            self.begins.append(len(self.numbers))
         self.numbers.append(number)
-        if self.ranges and self.ranges[-1][1] == number - 1:
-            self.ranges[-1][1] = number
-        else:
-            self.ranges.append([number, number])
+
+    def ranges(self) -> list[list[int]]:
+        """Return the numbers as inclusive ranges."""
+        numbers, spans = self.numbers, pairwise([*self.begins, len(self.numbers)])
+        return [[numbers[begin], numbers[end - 1]] for begin, end in spans]
 
     def add_elements(self, elements: Sequence[Element], items: RequestItems) -> None:
         """Append elements, and set the item of each new element."""
@@ -139,6 +145,16 @@ class RequestItems:
         marks = (self._large[mark[0]] for mark in marks_in(text) if mark[0] in self._large)
         return len(text) + sum(len(string.literal) for string in marks)
 
+    def bytes_of(self, text: str) -> int:
+        """Return how many bytes a part of the request had. `text` is this part, or what `take_reduced` left of it."""
+        size = len(text)
+        if not text.isascii():
+            size = len(text.encode("utf-8", "surrogatepass"))
+        if self._is_reduced:
+            marks = (mark[0] for mark in marks_in(text) if mark[0] in self._large)
+            size += sum(len(self._large[mark].data) - len(mark) for mark in marks)
+        return size
+
     def _refer_to_strings(self, text: str, strings: dict[str, int]) -> str:
         """Replace the marks of large strings by placeholders, and add each placeholder's item number to `strings`."""
         parts: list[str] = []
@@ -208,13 +224,13 @@ class Base:
             place = self._place_of(numbers[position], place)
             same = _common_length(numbers, position, self.numbers, place)
             if same > 1:
-                ranges += [*others.ranges, {"base": [place, place + same - 1]}]
+                ranges += [*others.ranges(), {"base": [place, place + same - 1]}]
                 others = ItemList()
             else:  # a single number is shorter than its position in the base
                 same = 1
                 others.add(numbers[position])
             position, place = position + same, place + same
-        return [*ranges, *others.ranges]
+        return [*ranges, *others.ranges()]
 
     def _place_of(self, number: int, expected: int) -> int:
         """Return `expected` if the base has the number at that position.
@@ -226,17 +242,17 @@ class Base:
         return self._positions.get(number, expected)
 
 
-def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
-    """Return the entry of a list in a record's `items`.
+def ranges_of_base(part: ItemList, base: Base | None) -> Payload | None:
+    """Return the entry of a list in a record's `items`, with ranges relative to `base`.
 
-    The entry has ranges relative to `base` if they are fewer, and otherwise the list's own ranges.
+    Return None if they are not fewer than the list's own ranges.
     """
     if base is None:
-        return part.ranges
-    ranges = base.ranges_of(part.numbers)
+        return None
+    ranges, full = base.ranges_of(part.numbers), len(part.begins)
     base.written += len(ranges)
-    if len(ranges) >= len(part.ranges) or base.written > max(len(part.ranges), MAX_FULL_RANGES):
-        return part.ranges
+    if len(ranges) >= full or base.written > max(full, MAX_FULL_RANGES):
+        return None
     return {"base": base.seq, "ranges": ranges}
 
 
@@ -250,80 +266,3 @@ def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], pla
         else:
             longest, step = end - 1, (end - length) // 2
     return length
-
-
-MAX_PREFIXES = 64
-"""Only the newest prefixes are kept, at most this many."""
-MAX_PREFIX_BYTES = 8 * 1024 * 1024
-"""All kept prefixes except the newest have at most this many bytes together. The oldest prefixes are dropped first."""
-MAX_NEWEST_BYTES = 16 * 1024 * 1024
-"""The newest prefix is kept only if it has at most this many bytes."""
-MIN_CACHED_BYTES = 2048
-"""A prefix with fewer bytes than this is kept only while it is the newest.
-
-Parsing such a short request costs no more than comparing it with a prefix.
-"""
-PROBE_BYTES = 64
-"""`added_span` first compares this many bytes, at the end of the prefix's head.
-
-A request of another conversation usually differs there.
-"""
-
-
-class ConversationPrefix(Struct):
-    """The newest request of a conversation, cut into a head and a tail.
-
-    `head` is the length of the head in bytes, and `tail` has the bytes of the tail. `growing` is the longest list,
-    which ends where the head ends. `body` and `parts` are the request taken apart. `probe` has the last bytes of the
-    head. `size` is how many bytes this prefix keeps in memory.
-    """
-
-    tail: bytes
-    body: str
-    parts: Parts
-    growing: ItemList
-    request: bytes = b""
-    head: int = 0
-    size: int = 0
-    probe: bytes = b""
-    probe_start: int = 0
-
-    def take(self, request: bytes) -> Self:
-        """Make a request the newest of the conversation.
-
-        The request ends with `tail`. All elements of the request's longest list must be in `growing` already.
-        """
-        self.request, self.head = request, len(request) - len(self.tail)
-        self.size = len(request) + len(self.tail)
-        self.probe_start = max(0, self.head - PROBE_BYTES)
-        self.probe = request[self.probe_start : self.head]
-        return self
-
-    def added_span(self, request: bytes) -> tuple[int, int] | None:
-        """Return the span of a request between the head and the tail of this prefix.
-
-        Return None if the request does not begin with this head and end with this tail.
-        """
-        if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
-            return None  # two cheap comparisons reject most requests of other conversations
-        head, end = self.head, len(request) - len(self.tail)
-        if head > end or not request.startswith(memoryview(self.request)[:head]):
-            return None
-        return head, end
-
-
-def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
-    """Return the prefixes to keep, the newest first.
-
-    Drop small prefixes that are not the newest, and the oldest prefixes beyond the limits.
-    """
-    others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
-    others = others[: MAX_PREFIXES - 1]
-    while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:
-        others.pop()
-    if newest is None or newest.size > MAX_NEWEST_BYTES:
-        return others
-    return [newest, *others]
-
-
-_size_of = attrgetter("size")

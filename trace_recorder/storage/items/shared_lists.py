@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from trace_recorder.facts import ItemFact, Json
 from trace_recorder.storage.items.encoder import Encoded, ItemEncoder
-from trace_recorder.storage.items.item_lists import ItemList
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.prompt_comparison import Ranges
 
 
 class SharedList(Protocol):
@@ -48,7 +48,7 @@ class SharedLists:
     """
 
     encoder: ItemEncoder
-    _lists: dict[int, tuple[SharedList, ItemList]] = field(default_factory=dict)
+    _lists: dict[int, tuple[SharedList, Ranges]] = field(default_factory=dict)
     _elements: dict[int, tuple[Payload, int]] = field(default_factory=dict)
 
     def encode_prefixes(self, lists: Mapping[str, ListPrefix | None], others: Mapping[str, Payload]) -> Encoded:
@@ -62,7 +62,7 @@ class SharedLists:
         ranges = {name: self._ranges_of(prefix, new) for name, prefix in lists.items() if prefix is not None}
         return Encoded(new, {**dict.fromkeys(lists), **others}, ranges, lambda _: None)
 
-    def _ranges_of(self, prefix: ListPrefix, new: list[ItemFact]) -> list[list[int]]:
+    def _ranges_of(self, prefix: ListPrefix, new: list[ItemFact]) -> Ranges:
         """Return the ranges of item numbers of a prefix. Add the facts of all new elements of its list to `new`."""
         unknown: list[SharedList] = []
         link: SharedList | None = prefix.elements
@@ -70,13 +70,17 @@ class SharedLists:
             unknown.append(link)
             link = link.base
         for shared in reversed(unknown):
-            items = ItemList()
+            ranges: Ranges = []
             if shared.base is not None:
-                items.ranges = _first(self._lists[id(shared.base)][1].ranges, shared.base_length)
+                ranges = _first(self._lists[id(shared.base)][1], shared.base_length)
             for element in shared.own:
-                items.add(self._number_of(element, new))
-            self._lists[id(shared)] = shared, items
-        return _first(self._lists[id(prefix.elements)][1].ranges, prefix.length)
+                number = self._number_of(element, new)
+                if ranges and ranges[-1][1] == number - 1:
+                    ranges[-1][1] = number
+                else:
+                    ranges.append([number, number])
+            self._lists[id(shared)] = shared, ranges
+        return _first(self._lists[id(prefix.elements)][1], prefix.length)
 
     def _number_of(self, element: Json, new: list[ItemFact]) -> int:
         if id(element) not in self._elements:
@@ -87,9 +91,9 @@ class SharedLists:
         return self._elements[id(element)][1]
 
 
-def _first(ranges: list[list[int]], length: int) -> list[list[int]]:
+def _first(ranges: Ranges, length: int) -> Ranges:
     """Return the ranges of the first `length` elements."""
-    first: list[list[int]] = []
+    first: Ranges = []
     remaining = length
     for begin, end in ranges:
         if remaining <= 0:
