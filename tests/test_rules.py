@@ -150,7 +150,7 @@ def test_rooms_import_no_sdk() -> None:
     """Only the clients, the viewer, the proxy and the command line may import an SDK, an HTTP library or rich."""
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
-        "trace_recorder.proxy": {"httpx"},
+        "trace_recorder.proxy": {"httpx2"},
         "trace_recorder.mcp_server": {"mcp"},
     }
     forbidden = {

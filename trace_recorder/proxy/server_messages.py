@@ -7,7 +7,6 @@ come before the first session, such as the handshake of a server, wait for it.
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -17,7 +16,7 @@ from trace_recorder.capture.mcp_sessions import LARGE_MESSAGE
 from trace_recorder.decompression import Decoder, decoder_of
 from trace_recorder.dialects.endpoints import is_stream_type
 from trace_recorder.dialects.json_access import as_dict, json_value
-from trace_recorder.dialects.stream_framing import events
+from trace_recorder.dialects.stream_framing import EVENT_END, events
 from trace_recorder.facts import MCPDirection, MCPEndFact, MCPMessageFact
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.sessions import Sessions
@@ -27,7 +26,6 @@ from trace_recorder.values.messages import Payload, without_none
 
 MAX_WAITING = 1000
 """At most this many messages wait for a session. The oldest are forgotten first."""
-_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _guard = Guard()
 
 
@@ -117,7 +115,7 @@ class ServerExchange:
             return self._facts("received", _messages_in(bytes(self._begun))) if is_last else []
         whole = len(self._begun)
         if not is_last:
-            ends = [match.end() for match in _EVENT_END.finditer(self._begun)]
+            ends = [match.end() for match in EVENT_END.finditer(self._begun)]
             whole = ends[-1] if ends else 0
         text = self._begun[:whole].decode("utf-8", "replace")
         del self._begun[:whole]
