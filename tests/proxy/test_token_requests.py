@@ -92,7 +92,7 @@ def test_a_program_gets_the_same_bytes_and_the_tokens_are_on_file(
     (call,), (fact,) = load(document).llm_interactions, _request_facts(document)
     assert (call.raw_request, fact.added) == (
         body,
-        {"server": server, "members": TOKEN_SERVERS[server].asked[call.api]},
+        {"server": server, "members": TOKEN_SERVERS[server].asked[str(call.api)]},
     )
     versions = (WeightVersion("7"),) if server == "sglang" and path == CHAT and not is_stream else ()
     for choice in range(body.get("n", 1)):
