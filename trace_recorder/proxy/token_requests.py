@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import httpx2
 
@@ -35,6 +36,9 @@ _LONG_BODY_BYTES = 256 * 1024
 """A body with more bytes is read in a thread, because reading it would stop the event loop for some milliseconds."""
 _MAX_QUOTED_CHARACTERS = 300
 _ASK = "ask for tokens"
+_MAX_REASONS = 20
+_noted: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
+"""The reasons that gaps of a run state already."""
 _guard = Guard()
 
 
@@ -109,9 +113,13 @@ def _address(request: httpx2.Request) -> str:
 
 
 def _note(run: Run | None, what: str, why: str | None) -> None:
-    """Write a gap to the run, once for calls that follow one another."""
-    if run is not None and why is not None:
-        run.guard.queue_failure(what, why, costs_record=False)
+    """Write a gap to the run, once for each reason."""
+    if run is None or why is None:
+        return
+    reasons = _noted.setdefault(run, set())
+    if why not in reasons and len(reasons) < _MAX_REASONS:
+        reasons.add(why)
+        run.guard.queue_failure(what, why)
 
 
 class AskingTransport(httpx2.AsyncBaseTransport):
