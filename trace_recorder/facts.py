@@ -69,6 +69,16 @@ class ForkedAt(Struct, frozen=True, kw_only=True):
 ForkedAtJson = Annotated[Json, InDocument(ForkedAt)]
 
 
+class AddedMembers(Struct, frozen=True, kw_only=True):
+    """The `members` that the proxy added to the body of a request, and the kind of `server` that takes them."""
+
+    server: str
+    members: Json
+
+
+AddedJson = Annotated[Json, InDocument(AddedMembers)]
+
+
 class _Absent:
     """The value of a member that is not in the record."""
 
@@ -354,7 +364,7 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
     the recorder inferred that a request is a retry, and `run_inferred` if it inferred the run. `api` is the dialect,
     and `provider` is who serves it. `model` comes from the path, if it is there. `method`, `url`, `headers` and
     `stream` describe the request. A JSON object is the `body`, and `items` has its parts that are stored once. Any
-    other body is stored as `text` or `base64`.
+    other body is stored as `text` or `base64`. `added` has what the proxy added to the body (see *Added members*).
     """
 
     kind = "llm_request"
@@ -368,6 +378,7 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
     stream: Maybe[bool] = None
     inferred: Maybe[bool] = None
     run_inferred: Maybe[bool] = None
+    added: Maybe[AddedJson] = None
     url: Foreign[str]
     headers: Foreign[dict[str, str]]
     text: Foreign[Maybe[str]] = None

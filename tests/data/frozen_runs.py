@@ -134,7 +134,8 @@ def _every_member() -> Iterator[facts.Fact]:
     yield facts.LLMRequestFact(**sent, attempt=0, redacted=1, stream=True, items={}, body=asked)
     failed = {"interaction_id": "llm_1", "attempt": 0, "duration_seconds": 0.5}
     yield facts.LLMErrorFact(**failed, replayed_from=origin, type="ConnectError", message="refused", redacted=2)
-    yield facts.LLMRequestFact(**sent, attempt=1, stream=True, inferred=True, items={}, body=asked)
+    added = {"server": "vllm", "members": {"return_token_ids": True}}
+    yield facts.LLMRequestFact(**sent, attempt=1, stream=True, inferred=True, added=added, items={}, body=asked)
     events = agents.chat_events("Grü", "ße")
     part = b"".join(events[:2])
     answered = {"interaction_id": "llm_1", "attempt": 1, "replayed_from": origin, "status": 200, "headers": headers}

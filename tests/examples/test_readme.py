@@ -149,10 +149,10 @@ def test_the_commands_work(used: Path, tmp_path: Path) -> None:
         ("How many files are here?", 1, 1),
         ("What is 17 * 23?", 2, 1),
         ("fix the failing test", 1, 1),
-        *[("python agent.py", 1, 1)] * 3,
+        *[("python agent.py", 1, 1)] * 4,
     ]
     assert all(validate(path).ok for path in (place / "trajectories").glob("*.json"))
-    assert len([*(place / "atif").glob("*.json")]) == 6
+    assert len([*(place / "atif").glob("*.json")]) == 7
 
 
 def test_the_installed_extras_exist() -> None:

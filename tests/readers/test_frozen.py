@@ -66,7 +66,7 @@ FORMS = {
     *("items: one number", "items: ranges", "items: a difference", "items: positions of the base"),
     *("forked_at: interaction_id", "forked_at: step_number"),
     *("replayed_from: trajectory_id", "replayed_from: interaction_id", "replayed_from: by_hand"),
-    *("error: type", "error: message"),
+    *("error: type", "error: message", "added: server", "added: members"),
 }
 
 
@@ -78,6 +78,6 @@ def forms_of(data: Any) -> Iterator[str]:
             yield from ("items: positions of the base" for part in numbers["ranges"] if isinstance(part, dict))
         else:
             yield "items: one number" if isinstance(numbers, int) else "items: ranges"
-    for name in ("forked_at", "replayed_from", "error"):
+    for name in ("forked_at", "replayed_from", "error", "added"):
         if isinstance(data.get(name), dict):
             yield from (f"{name}: {member}" for member in data[name])

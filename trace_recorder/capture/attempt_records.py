@@ -125,6 +125,7 @@ class AttemptRecords:
             stream=endpoint.streams or None,
             inferred=self._attempt.is_inferred or None,
             run_inferred=sent.run_inferred or None,
+            added=sent.added,
             url=clean_url(sent.url),
             headers=headers.kept(sent.headers),
             **{**names, **context},

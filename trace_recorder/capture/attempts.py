@@ -18,6 +18,7 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.form_bodies import is_form, without_boundary
 from trace_recorder.recording.run import Run
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct, field, replace
 
 
@@ -38,6 +39,8 @@ class SentRequest(Struct, frozen=True):
     """Whether `body` has a content encoding still."""
     run_inferred: bool = False
     """Whether the recorder inferred the run of the call, because the context of the call names no recorder."""
+    added: dict[str, Payload] | None = None
+    """What the proxy adds to the body when it is sent: the member `added` of the record."""
 
     def decoded(self) -> SentRequest:
         """Return the request with its body decoded. A multipart form becomes JSON. Raises TooLargeError."""

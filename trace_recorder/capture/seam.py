@@ -12,9 +12,10 @@ marked request.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary, ref
@@ -49,7 +50,14 @@ in tasks of their own.
 """
 
 
+ADDED_EXTENSION = "trace_recorder_added"
+"""The extension of a request of httpx by which the proxy says what it adds to the body when it is sent.
+
+The value is the member `added` of the request's record.
+"""
+
 _MAX_UNREAD_HOSTS = 10
+_NO_EXTENSIONS: Mapping[str, Any] = MappingProxyType({})
 _unread_hosts: WeakKeyDictionary[Run, set[str]] = WeakKeyDictionary()
 
 
@@ -207,6 +215,7 @@ def request_to_send(
         passes=passes,
         is_encoded=body[:1] not in PLAIN_BEGINNINGS and may_be_encoded(headers, body),
         run_inferred=target.follows_context and target.is_inferred(run),
+        added=getattr(request, "extensions", _NO_EXTENSIONS).get(ADDED_EXTENSION),
     )
 
 

@@ -65,6 +65,14 @@ Upstreams = Annotated[
         help="Add a provider's address, or replace the address of that name. May be repeated.",
     ),
 ]
+Tokens = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tokens",
+        metavar="NAME=SERVER",
+        help="Ask the upstream NAME for token ids and log-probabilities. SERVER is vllm or sglang. May be repeated.",
+    ),
+]
 Servers = Annotated[
     list[str] | None,
     typer.Option(
@@ -100,6 +108,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     port: Port = 0,
     host: Host = HOST,
     upstream: Upstreams = None,
+    tokens: Tokens = None,
     mcp: Servers = None,
     session_header: SessionHeader = None,
     idle: Idle = None,
@@ -121,7 +130,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
     directed_command = directed(command or _CODEX, os.environ, Path.cwd())
-    targets, servers = _upstreams(directed_command.direction, upstream or ()), _servers(mcp or ())
+    targets, servers = _upstreams(directed_command.direction, upstream or (), tokens or ()), _servers(mcp or ())
     listener = _listening(host, port)
     target_directory = directory or default_directory()
     sessions = Sessions(
@@ -163,9 +172,9 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument for each option
     exit_as(code or 0)
 
 
-def _upstreams(direction: Direction, options: Sequence[str]) -> dict[str, Upstream]:
+def _upstreams(direction: Direction, options: Sequence[str], tokens: Sequence[str]) -> dict[str, Upstream]:
     try:
-        return upstreams(direction.environment, options, direction.upstreams)
+        return upstreams(direction.environment, options, direction.upstreams, tokens)
     except UpstreamError as error:
         raise typer.BadParameter(str(error)) from None
 

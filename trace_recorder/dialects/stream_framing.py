@@ -28,12 +28,15 @@ from itertools import chain
 
 from trace_recorder.background_work import current_yield, yield_to_others
 from trace_recorder.dialects.json_access import as_dict, as_text, json_value
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import JoinedStream, Payload
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
 FRAMING = "aws-eventstream"
 EXCEPTION_HEADER = ":exception-type"
+EVENT_END = lazy_pattern(rb"\r?\n\r?\n|\r\r")
+"""Matches the end of a server-sent event: the end of its last line, and an empty line."""
 LINE_BEGINS = '{"headers":{'
 """The beginning of each line of a stream of frames."""
 

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +39,8 @@ from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.server_exchange import ServerExchange
 from trace_recorder.proxy.server_messages import Origin, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
-from trace_recorder.proxy.upstreams import Upstream, address_of
+from trace_recorder.proxy.token_requests import TokenRequests
+from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
@@ -74,6 +76,8 @@ class Route:
     """The path after the name of the upstream, as the client sent it."""
     url: str
     chosen: tuple[str, ...]
+    tokens: str | None = None
+    """The kind of the server if it is asked for the tokens of calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class Proxy:
         self._mcp_servers = mcp_servers
         self._sessions = sessions
         self._messages = ServerMessages(sessions)
+        self._token_requests = TokenRequests()
         self._port = port
         self._token = token
 
@@ -131,6 +136,8 @@ class Proxy:
             async_http_client(library="httpx2", **settings) as self._client,
             httpx2.AsyncClient(**settings) as self._unrecorded,
         ):
+            if any(upstream.tokens for upstream in self._upstreams.values()):
+                self._token_requests.watch(self._client)
             idle = asyncio.create_task(self._end_idle_sessions())
             await send({"type": "lifespan.startup.complete"})
             await receive()
@@ -226,11 +233,12 @@ class Proxy:
         chosen, path = _split_chosen(incoming.path)
         first, _, rest = path.partition("/")
         address = address_of(self._upstreams, first, rest, incoming.header)
-        if address is None:
+        upstream = upstream_for(self._upstreams, first, incoming.header)
+        if address is None or upstream is None:
             return None
         if incoming.query:
             address += f"?{incoming.query}"
-        return Route(rest, address, chosen)
+        return Route(rest, address, chosen, upstream.tokens)
 
     async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
         parts = urlsplit(route.url)
@@ -251,9 +259,12 @@ class Proxy:
             # The recording client would write this call, which has no session, to the run of another session.
             await _until_client_is_gone(incoming, _forward_to_provider(self._unrecorded, request, send), Context())
         else:
-            await self._forward_call(
-                incoming, _forward_to_provider(self._client, request, send), session_request, *session_and_context
-            )
+            forward, run = partial(_forward_to_provider, self._client, request), session_and_context[0].run
+            if route.tokens is None:
+                forwarding = forward(send)
+            else:
+                forwarding = self._token_requests.forward(route.tokens, endpoint.api, request, run, send, forward)
+            await self._forward_call(incoming, forwarding, session_request, *session_and_context)
 
     async def _forward_call(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
@@ -11,13 +10,12 @@ from trace_recorder.capture.decoding import plain_request
 from trace_recorder.decompression import Decoder, TooLargeError, decoder_of
 from trace_recorder.dialects.endpoints import is_stream_type
 from trace_recorder.dialects.json_access import json_value
-from trace_recorder.dialects.stream_framing import events
+from trace_recorder.dialects.stream_framing import EVENT_END, events
 from trace_recorder.facts import MCPDirection
 from trace_recorder.guard import try_call
 from trace_recorder.recording.mcp_messages import MCPFact, MessageBytes, message_fact, missing_message
 from trace_recorder.signal_handlers import ours
 
-_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
 _MAX_HALF_END = 3
 """An end of an event may come in two pieces. The first piece has at most this many bytes of it."""
 
@@ -105,7 +103,7 @@ class ServerExchange:
         """Read the events that end in a piece of a stream. Each byte is searched once."""
         data = self._half_end + piece
         begin = 0
-        for end in _EVENT_END.finditer(data):
+        for end in EVENT_END.finditer(data):
             self._message.add(data[begin : end.end()])
             begin = end.end()
             yield from self._read_message()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES
+from trace_recorder.dialects.token_servers import TOKEN_SERVERS
 from trace_recorder.signal_handlers import ours
 
 
@@ -29,6 +30,8 @@ class Upstream:
     """The environment variables from which programs read the address, each with the path at the end of the address."""
     logins: str | None = None
     """The name of the upstream for requests with the token of a ChatGPT login. If None, they go where all others go."""
+    tokens: str | None = None
+    """The kind of the server if it is asked for the tokens of calls: a name of `TOKEN_SERVERS`."""
 
     def environment(self, proxy_url: str) -> dict[str, str]:
         """Return the variables that make programs send their requests to the proxy at `proxy_url`."""
@@ -55,11 +58,15 @@ _KNOWN = (
 
 
 def upstreams(
-    environment: Mapping[str, str], options: Iterable[str] = (), of_program: Iterable[Upstream] = ()
+    environment: Mapping[str, str],
+    options: Iterable[str] = (),
+    of_program: Iterable[Upstream] = (),
+    tokens: Iterable[str] = (),
 ) -> dict[str, Upstream]:
     """Return the upstreams by name. An option `NAME=URL` adds or replaces an upstream. Raises UpstreamError.
 
-    `of_program` has the upstreams of the program that the proxy starts, which replace the known ones.
+    `of_program` has the upstreams of the program that the proxy starts, which replace the known ones. An option
+    `NAME=SERVER` in `tokens` states that an upstream is asked for the tokens of calls, and which kind of server it is.
     """
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     by_name |= {upstream.name: upstream for upstream in of_program}
@@ -73,7 +80,21 @@ def upstreams(
         # A server that the user names gets the tokens of logins too, unless the user names a server for them.
         logins = known.logins if CHATGPT in addresses else None
         by_name[name] = replace(upstream_at(known, url), logins=logins)
-    return {name: upstream for name, upstream in by_name.items() if upstream.url}
+    by_name = {name: upstream for name, upstream in by_name.items() if upstream.url}
+    for name, server in map(_token_server, tokens):
+        if name not in by_name:
+            raise UpstreamError(f"{name} is no upstream; add --upstream {name}=URL")
+        by_name[name] = replace(by_name[name], tokens=server)
+    return by_name
+
+
+def _token_server(option: str) -> tuple[str, str]:
+    """Return the name of an upstream and the kind of its server in an option `NAME=SERVER`, or `SERVER` for both."""
+    name, _, server = option.partition("=")
+    server = server or name
+    if server not in TOKEN_SERVERS:
+        raise UpstreamError(f"{option!r} does not name a server that states tokens: {', '.join(TOKEN_SERVERS)}")
+    return name, server
 
 
 def named_address(option: str) -> tuple[str, str]:
@@ -105,12 +126,20 @@ def address_of(
 
     `path` is the path after the upstream's `name`, without its first slash. `header` returns the value of a header.
     """
-    upstream = by_name.get(name)
+    upstream = upstream_for(by_name, name, header)
     if upstream is None:
         return None
-    if upstream.logins is not None and _has_chatgpt_login(header):
-        return f"{by_name[upstream.logins].url}/{path.removeprefix('v1/')}"
+    if upstream.name != name:
+        path = path.removeprefix("v1/")
     return f"{upstream.url}/{path}"
+
+
+def upstream_for(by_name: Mapping[str, Upstream], name: str, header: Callable[[str], str | None]) -> Upstream | None:
+    """Return the upstream of a request whose path names `name`, or None for an unknown upstream."""
+    upstream = by_name.get(name)
+    if upstream is not None and upstream.logins is not None and _has_chatgpt_login(header):
+        return by_name[upstream.logins]
+    return upstream
 
 
 def _has_chatgpt_login(header: Callable[[str], str | None]) -> bool:

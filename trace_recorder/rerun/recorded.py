@@ -15,6 +15,7 @@ from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.dialects.stream_framing import FRAMING, encode_line
+from trace_recorder.dialects.token_servers import UnaskedAnswer
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import (
     ABSENT,
@@ -83,6 +84,14 @@ class RecordedExchange:
         """Whether the response was a stream."""
         response = self.facts.response
         return bool(self.facts.parts or (response is not None and response.stream))
+
+    @property
+    def added(self) -> dict[str, Payload] | None:
+        """The members that the proxy added to the request. The program did not see what they asked for."""
+        sent = self.call.sent
+        if isinstance(sent, LLMRequestFact):
+            return sent.added
+        return None
 
     @property
     def is_masked(self) -> bool:
@@ -293,7 +302,10 @@ class Recording:
         if response.body is ABSENT:
             return b""
         line = self._data[record.offset : record.offset + record.length].decode("utf-8", "surrogatepass")
-        return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
+        body = _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
+        if exchange.added is not None:
+            return UnaskedAnswer(exchange.added).whole(body)
+        return body
 
     def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
         """Return the chunks of a stream with their times. If the journal has no chunks, each event is a chunk."""
@@ -302,6 +314,8 @@ class Recording:
             chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange)))
         if any(part.framing == FRAMING for part in exchange.facts.parts):
             return tuple(_framed(chunks))
+        if exchange.added is not None:
+            return tuple(_unasked(chunks, exchange.added))
         return chunks
 
     def _undamaged(self, exchange: RecordedExchange) -> bytes:
@@ -347,6 +361,17 @@ def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
     """Yield the chunks of a stream in its binary framing. In the journal, each frame is a line."""
     for seconds, lines in chunks:
         yield seconds, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
+
+
+def _unasked(chunks: Iterable[TimedBytes], added: dict[str, Payload]) -> Iterator[TimedBytes]:
+    """Yield the chunks of a stream as the program got them from the proxy."""
+    answer = UnaskedAnswer(added)
+    seconds = 0.0
+    for seconds, data in chunks:
+        if events := answer.events(data):
+            yield seconds, events
+    if rest := answer.rest():
+        yield seconds, rest
 
 
 def _events(text: bytes) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ STRUCTURE = frozenset(
     {
         *("schema", "trajectory_id", "parent", "replay_of", "replayed_from", "forked_at", "process_start", "began"),
         *("interaction_id", "step_id", "execution_id", "parent_execution_id", "api", "method", "status", "time"),
-        *("framing", "connection_id", "direction", "transport", *ENCODED_STREAM),
+        *("framing", "connection_id", "direction", "transport", "added", *ENCODED_STREAM),
     }
 )
 """The members of facts that are no texts: ids of the recorder, words of the format, times, and encoded streams.

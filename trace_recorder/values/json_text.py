@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import accumulate
 from typing import NoReturn
 
@@ -209,33 +209,37 @@ class JsonMember(Struct):
     """A member of an object: its `name`, and the JSON texts of the name and of the value.
 
     If the value is a list with objects or lists in it, `elements` has the span of each element in the object's text.
+    `begin` is where the name begins in that text, and `end` is where the value ends.
     """
 
     name: str
     name_text: str
     value: str
     elements: list[tuple[int, int]] | None
+    begin: int
+    end: int
 
 
-def split_members(text: str, max_depth: int = MAX_DEPTH) -> list[JsonMember]:
+def split_members(text: str, max_depth: int = MAX_DEPTH, lists: Container[str] | None = None) -> list[JsonMember]:
     """Split the text of a JSON object into its members.
 
-    If the value of a member is a list of objects, find the spans of its elements too. Raises NotJsonError, also if a
-    value is nested deeper than `max_depth`. The elements of a list may be nested as deep.
+    If the value of a member is a list of objects, find the spans of its elements too, or only for the members that
+    `lists` names. Raises NotJsonError, also if a value is nested deeper than `max_depth`. The elements of such a list
+    may be nested as deep.
     """
     members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
     while match := next_member.match(text, position):
         name, begin = match[1], match.end()
         elements = None
-        if text.startswith("[", begin):
+        if text.startswith("[", begin) and (lists is None or name[1:-1] in lists):
             elements, position = _elements(text, begin, max_depth)
         else:
             _, position = _value(text, begin, max_depth)
         plain_name = name[1:-1]
         if "\\" in name:
             plain_name = str(_value(name, 0)[0])
-        members.append(JsonMember(plain_name, name, text[begin:position], elements))
+        members.append(JsonMember(plain_name, name, text[begin:position], elements, match.start(1), position))
         next_member = _NEXT_MEMBER
     end = _OBJECT_END if members else _EMPTY_OBJECT
     if not end.fullmatch(text, position):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS
 from trace_recorder.dialects.endpoints import PROVIDER_OF_HOST
+from trace_recorder.dialects.token_servers import TOKEN_SERVERS
 from trace_recorder.facts import (
     KINDS,
     TOOL_USE_IDS,
@@ -79,6 +80,8 @@ _MCP_MESSAGE: Vocabulary = {
     "error": {"code": Kept.NUMBER, "message": Kept.VALUE},
 }
 """What is kept of a message of an MCP server: what names the tools, the servers and the calls."""
+_TOKEN_MEMBERS: Vocabulary = {name: Kept.NUMBER for server in TOKEN_SERVERS.values() for name in server.stated}
+"""The members by which the proxy asks servers for tokens. Their values are true or a number."""
 _MEMBERS: Vocabulary = {
     **dict.fromkeys(
         (
@@ -107,6 +110,7 @@ _MEMBERS: Vocabulary = {
     ),
     **dict.fromkeys(("body", "assembled", "response", "llm_response", "tool_calls", "rules"), Kept.NODE),
     **dict.fromkeys(("forked_at", "replayed_from"), _ORIGIN),
+    "added": {"server": Kept.IDENTIFIER, "members": _TOKEN_MEMBERS},
     **dict.fromkeys(("trajectory_id", "parent", "replay_of"), Kept.RUN_ID),
     "model": Kept.MODEL,
     "error": _ERROR,
