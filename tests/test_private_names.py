@@ -21,6 +21,7 @@ NEEDED = {
     ("reading/live_document/test_writer.py", "_writer"): "the writer of a run's document",
     ("rerun/test_requests.py", "_digest"): "how many digests a request takes",
     ("storage/redaction/test_name_kinds.py", "_RARE"): "the rule's table, with which a second form of the rule is made",
+    ("storage/items/test_changed_lists.py", "_prefixes"): "the slow form, with which the quick one is compared",
     ("storage/test_journal.py", "_parse_record"): "how many bytes are parsed as records",
     ("storage/test_journal_lines.py", "_torn"): "a torn line that could not be removed",
     ("limits.py", "_limits"): "changed limits of a recorder",

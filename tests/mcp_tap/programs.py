@@ -348,7 +348,7 @@ def asked_of(name: str, servers: Servers) -> Iterator[bytes]:
 def conversation(command: Sequence[str], lines: Iterator[bytes], home: Path) -> tuple[list[bytes], int]:
     """Send lines to a server. Return its lines up to the last answer, in the order of ids, and its exit code."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SERVER_KEY": KEY}
-    said: list[bytes] = []
+    answers: list[bytes] = []
     with subprocess.Popen(
         command, cwd=home, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
@@ -359,12 +359,12 @@ def conversation(command: Sequence[str], lines: Iterator[bytes], home: Path) -> 
             server.stdin.flush()
             identity = json.loads(line).get("id")
             while identity is not None:
-                said.append(server.stdout.readline())
-                if json.loads(said[-1]).get("id") == identity:
+                answers.append(server.stdout.readline())
+                if json.loads(answers[-1]).get("id") == identity:
                     break
         server.stdin.close()
         rest = server.stdout.read()
-        return [*said, rest], server.wait(60)
+        return [*answers, rest], server.wait(60)
 
 
 def check_bytes(name: str, servers: Servers, home: Path) -> str:

@@ -107,7 +107,7 @@ class _InRun:
     written: int = 0
 
 
-class _OpenRequest(NamedTuple):
+class _SentRequest(NamedTuple):
     """A request without an answer: its method, its run, and where in the run it was sent."""
 
     method: str
@@ -124,7 +124,7 @@ class SessionMessages:
         self._asked: set[Any] = set()
         """The ids of the handshake's requests that have no answer yet."""
         self._in_runs: WeakKeyDictionary[Run, _InRun] = WeakKeyDictionary()
-        self._open: dict[Any, _OpenRequest] = {}
+        self._open: dict[Any, _SentRequest] = {}
         """The requests that have no answer yet, by their ids."""
         self._newest: Run | None = None
         self._server_name = "MCP server"
@@ -166,7 +166,7 @@ class SessionMessages:
         inside = request.caller.execution_id or execution_of_call(here.connection_id, request_id)
         return Agent(request.run, self._server_name, Caller(request.caller.members, inside))
 
-    def _only_call(self) -> tuple[Any, _OpenRequest] | None:
+    def _only_call(self) -> tuple[Any, _SentRequest] | None:
         """Return the only call of a tool that has no answer, with its id. None if there is another number of calls."""
         calls = [(identity, request) for identity, request in self._open.items() if request.method == _CALL]
         return calls[0] if len(calls) == 1 else None
@@ -192,7 +192,7 @@ class SessionMessages:
         if message.method is not None and message.id is not None:
             while len(self._open) >= MAX_OPEN_REQUESTS:
                 del self._open[next(iter(self._open))]
-            self._open[message.id] = _OpenRequest(message.method, run, caller)
+            self._open[message.id] = _SentRequest(message.method, run, caller)
         members = {**caller.members, **without_none(execution_id=caller.execution_id)}
         return _Write(message, run, partial(self._write, message, run, members))
 

@@ -70,12 +70,12 @@ AFTER = st.sampled_from(
 @st.composite
 def conversations(draw: st.DrawFn) -> list[str]:
     """Return requests of a conversation whose list grows or goes back. The members after the list change."""
-    texts, said = [], draw(st.lists(SAID, min_size=1, max_size=4))
+    texts, messages = [], draw(st.lists(SAID, min_size=1, max_size=4))
     for _ in range(draw(st.integers(1, 6))):
-        said = said[: draw(st.integers(1, len(said)))] + draw(st.lists(SAID, max_size=3))
+        messages = messages[: draw(st.integers(1, len(messages)))] + draw(st.lists(SAID, max_size=3))
         texts.append(
             f'{{"model":"{LONG}","messages":['
-            + ",".join(said)
+            + ",".join(messages)
             + "]"
             + draw(AFTER)
             + draw(st.sampled_from(["}", "\n}"]))

@@ -206,13 +206,13 @@ class _Comparison:
 
     def _take_new(self) -> NewBytes:
         """Take the bytes before the next element that is in both lists, or all bytes if there is no such element."""
-        start, until, found = self._at, min(self._at + SEARCHED_BYTES, self._end), self._end
+        start, until, begin = self._at, min(self._at + SEARCHED_BYTES, self._end), self._end
         for place in range(max(self._place, 1), min(self._place + 1 + MAX_REPLACED, len(self._ends))):
             at = self._later.find(self._element(place), start, until)
             if at >= 0:
-                self._place, found, until = place, at, at
-        self._at = found
-        return NewBytes(start, found)
+                self._place, begin, until = place, at, at
+        self._at = begin
+        return NewBytes(start, begin)
 
     def _element(self, place: int) -> memoryview:
         """Return the bytes of an element of the earlier list, which begin with the comma before it.
@@ -222,14 +222,14 @@ class _Comparison:
         return self._earlier[self._ends[place - 1] : self._ends[place]]
 
 
-def _common_length(earlier: memoryview, later: bytes, at: int, end: int) -> int:
-    """Return how many bytes of `later`, from `at` to before `end`, are those at the beginning of `earlier`."""
-    length = min(len(earlier), end - at)
+def _common_length(earlier: memoryview, later: bytes, begin: int, end: int) -> int:
+    """Return how many bytes of `later`, from `begin` to before `end`, are those begin the beginning of `earlier`."""
+    length = min(len(earlier), end - begin)
     done, size = 0, PROBE_BYTES
-    while done < length and later.startswith(earlier[done : done + size], at + done):
+    while done < length and later.startswith(earlier[done : done + size], begin + done):
         done, size = done + size, size * 2
     while done < length and (size := size // 2):
-        if later.startswith(earlier[done : done + size], at + done):
+        if later.startswith(earlier[done : done + size], begin + done):
             done += size
     return min(done, length)
 
