@@ -125,6 +125,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "gemini-stream": "gemini_stream",
         "openai-batch": "openai_batch",
         "litellm": "litellm",
+        "agent-lightning": "agent_lightning",
         "atof": "spans.format:ATOF",
         "managed-agents": "managed_agents",
         "qwen": "qwen",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.formats.files import PRODUCED, results_in, said_in
 from trace_recorder import load, load_all
+from trace_recorder.figures.rollouts import sampled_rollout
 from trace_recorder.formats.foreign_runs.run import Members
 
 
@@ -143,3 +144,21 @@ def test_a_second_call_for_the_same_node_is_a_gap(tmp_path: Path) -> None:
     run = load(path)
     assert [gap.what for gap in run.gaps] == [f"a call of node {number}"]
     assert len(run.llm_interactions) == 5
+
+
+def test_events_of_agent_lightning_are_a_run_for_each_attempt() -> None:
+    """A call has its request and its answer with the ids, a reward is the run's, and other events are kept."""
+    first, second = load_all(PRODUCED / "agent-lightning" / "events.jsonl")
+    rollout = sampled_rollout(first)
+
+    assert [(run.metadata["rollout"], run.metadata["attempt"]) for run in (first, second)] == [
+        ("ro-7", "at-1"),
+        ("ro-7", "at-2"),
+    ]
+    assert [(branch.token_ids, branch.mask) for branch in rollout.branches] == [
+        ([1, 2, 3, 7, 8, 4, 5, 9], [0, 0, 0, 1, 1, 0, 0, 1])
+    ]
+    assert [run.rewards[0].value for run in (first, second)] == [1.0, 0.0]
+    failed = second.llm_interactions[-1]
+    assert (failed.error and failed.error.status, failed.error and failed.error.message) == (503, "overloaded")
+    assert [call.duration_seconds for call in first.llm_interactions] == [0.25, 0.25]
