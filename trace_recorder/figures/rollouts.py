@@ -210,12 +210,12 @@ def _rewards_by_call(trajectory: Trajectory) -> dict[str, dict[str, float]]:
     """Return the rewards of the step of each interaction."""
     by_step: dict[int, dict[str, float]] = {}
     for reward in trajectory.rewards:
-        if reward.step_number is not None and isinstance(reward.value, int | float):
+        if isinstance(reward.step_number, int) and isinstance(reward.value, int | float):
             by_step.setdefault(reward.step_number, {})[reward.name] = reward.value
     return {
         identity: by_step[step.step_number]
         for step in trajectory.agent_steps
-        if step.step_number in by_step
+        if isinstance(step.step_number, int) and step.step_number in by_step
         for identity in step.interaction_ids
     }
 

@@ -280,7 +280,8 @@ class Fold(RunFold):
         if response is None or response.given == {} or (is_manual and self._duplicates.has(response.id)):
             self._tools.end_without_tools(identity)
             return
-        self._sampled.read_response(call, response)
+        if self._sampled.requests:  # a call of a method costs each call of a run
+            self._sampled.read_response(call, response)
         duplicates = self._duplicates.add(call, response)
         if call.sent is not None and is_turn(call.sent.api):
             asked = AskedTools(identity, agent_key(call.sent), call.first_seq, response.tool_calls)
@@ -316,7 +317,7 @@ class Fold(RunFold):
             if isinstance(call, PutAwayCall) or identity in self._away.before:
                 call = self._away.whole(call)
             interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
-            if interaction is not None:
+            if interaction is not None and self._sampled.inside:
                 interaction = self._sampled.placed(interaction)
             if interaction is not None and call is self._calls.get(identity):
                 self._interactions[identity] = interaction

@@ -295,7 +295,7 @@ class SampledCalls:
     """
 
     inside: dict[str, str] = field(default_factory=dict)
-    _requests: dict[tuple[str, str], _SamplingRequest] = field(default_factory=dict)
+    requests: dict[tuple[str, str], _SamplingRequest] = field(default_factory=dict)
 
     def read_message(self, record: Record, fact: MCPMessageFact, connection: ServerConnection) -> str | None:
         """Read a message. Return the id of a call that the message shows to be inside a tool, or None."""
@@ -307,9 +307,9 @@ class SampledCalls:
             if len(connection.open) == 1:
                 [call] = connection.open.values()
                 execution = call.made_in if call.is_inside else call.execution_id
-                self._requests[key] = _SamplingRequest(str(execution), record.seq)
-        elif fact.direction == "sent" and key in self._requests:
-            request, result = self._requests.pop(key), message.get("result")
+                self.requests[key] = _SamplingRequest(str(execution), record.seq)
+        elif fact.direction == "sent" and key in self.requests:
+            request, result = self.requests.pop(key), message.get("result")
             content = result.get("content") if isinstance(result, Mapping) else None
             said = "".join(result_texts(content)) or None
             same = [identity for identity, text in request.calls if text == said and identity not in self.inside]
@@ -321,9 +321,9 @@ class SampledCalls:
     def read_response(self, call: CallFacts, response: LLMResponse) -> None:
         """Read the response of a call."""
         sent = call.sent
-        if not self._requests or sent is None or sent.agent_id is not None or not isinstance(response.content, str):
+        if sent is None or sent.agent_id is not None or not isinstance(response.content, str):
             return
-        for request in self._requests.values():
+        for request in self.requests.values():
             if call.first_seq > request.seq:
                 request.calls.append((call.interaction_id, response.content))
 
@@ -336,8 +336,8 @@ class SampledCalls:
 
     def end_connection(self, connection_id: str) -> None:
         """Forget the requests of a connection that has ended."""
-        for key in [key for key in self._requests if key[0] == connection_id]:
-            del self._requests[key]
+        for key in [key for key in self.requests if key[0] == connection_id]:
+            del self.requests[key]
 
 
 # ── what a result says ───────────────────────────────────────────────────────────────────────────────────────────────
