@@ -39,7 +39,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each attempt of a rollout."""
     runs: dict[tuple[str, str], ForeignRun] = {}
     missing: list[TimedFact] = []
-    for line in _events(source):
+    lines: Iterable[Line] = source.each_line()
+    if source.document is not None:
+        lines = [Line(number, value) for number, value in enumerate(as_list(source.document), start=1)]
+    for line in lines:
         event = as_dict(line.value)
         if line.why is not None or not _EVENT.match(event):
             missing.append(TimedFact.gap(what=f"line {line.number}", why=line.why or "it is not an event"))
@@ -53,12 +56,6 @@ def read(source: Source) -> Iterator[ForeignRun]:
         run.events += missing
         missing = []
         yield run
-
-
-def _events(source: Source) -> Iterable[Line]:
-    if source.document is None:
-        return source.each_line()
-    return [Line(number, value) for number, value in enumerate(as_list(source.document), start=1)]
 
 
 def _add(run: ForeignRun, event: Members) -> None:
