@@ -79,10 +79,11 @@ FORMAT = Format(
     home=(
         HomePlace(
             program="Factory Droid",
-            directory="",
-            files=(".factory/sessions/**/*.jsonl",),
+            directory=".factory",
+            files=("sessions/**/*.jsonl",),
             variable="FACTORY_HOME_OVERRIDE",
-            session=".factory/sessions/*/{session}.jsonl",
+            below=".factory",
+            session="sessions/*/{session}.jsonl",
         ),
     ),
 )

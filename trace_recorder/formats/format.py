@@ -50,6 +50,8 @@ class HomePlace:
     """
     variable: str | None = None
     """The environment variable that names another directory in place of `directory`."""
+    below: str = ""
+    """The part of `directory` that comes below the directory that `variable` names."""
     session: str | None = None
     """The pattern of the file of one session, with `{session}` in place of its id if the name of the file has the id.
 
@@ -60,7 +62,7 @@ class HomePlace:
         """Return the program's directory. `variables` is the environment."""
         named = variables.get(self.variable or "")
         if named:
-            return Path(named).expanduser()
+            return Path(named).expanduser() / self.below
         return home / self.directory
 
 

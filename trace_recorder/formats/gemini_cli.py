@@ -308,10 +308,11 @@ FORMAT = Format(
     home=(
         HomePlace(
             program="Gemini CLI",
-            directory="",
-            files=(".gemini/tmp/*/chats/*.json*",),
+            directory=".gemini",
+            files=("tmp/*/chats/*.json*",),
             variable="GEMINI_CLI_HOME",
-            session=".gemini/tmp/*/chats/session-*.json*",
+            below=".gemini",
+            session="tmp/*/chats/session-*.json*",
         ),
     ),
 )

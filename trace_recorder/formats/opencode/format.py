@@ -12,14 +12,21 @@ FORMAT = Format(
     home=(
         HomePlace(
             program="opencode",
-            directory=".local/share",
+            directory=".local/share/opencode",
             files=(
-                "opencode/opencode*.db",
-                "opencode/storage/session/*/*.json",
+                "opencode*.db",
+                "storage/session/*/*.json",
             ),
             variable="XDG_DATA_HOME",
-            session="opencode/opencode.db",
+            below="opencode",
+            session="opencode.db",
         ),
-        HomePlace(program="Kilo", directory=".local/share", files=("kilo/kilo*.db",), variable="XDG_DATA_HOME"),
+        HomePlace(
+            program="Kilo",
+            directory=".local/share/kilo",
+            files=("kilo*.db",),
+            variable="XDG_DATA_HOME",
+            below="kilo",
+        ),
     ),
 )
