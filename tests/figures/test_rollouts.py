@@ -17,7 +17,7 @@ from tests.formats.made import assistant, call, run
 from tests.searching import seeds
 from trace_recorder import Trajectory, load
 from trace_recorder.figures.rollouts import Drift, SampledAnswer, sampled_rollout
-from trace_recorder.views import to_rollouts, to_trl, to_verifiers
+from trace_recorder.views import to_atif, to_rollouts, to_trl, to_verifiers
 
 
 class _Server:
@@ -104,7 +104,7 @@ def test_a_rollout_has_what_the_server_stated(seed: int) -> None:
     assert rollout.without_ids == 0
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 4))
+@pytest.mark.parametrize("seed", seeds(10, 1000))
 def test_rows_train_on_the_whole_first_answers(seed: int) -> None:
     """The rows of TRL mask cut answers, and answers that the agent did not continue."""
     trajectory, server = _generated(seed)
@@ -150,7 +150,7 @@ def test_a_call_of_a_long_run_costs_what_its_tokens_cost() -> None:
     assert long < 2.5 * short
 
 
-@pytest.mark.parametrize("seed", range(0, 40, 4))
+@pytest.mark.parametrize("seed", seeds(10, 1000))
 def test_verifiers_traces_have_the_rollout(seed: int, tmp_path: Path) -> None:
     """A written trace has the branches of the rollout, and is read back with the same tokens."""
     trajectory, server = _generated(seed)
@@ -161,7 +161,7 @@ def test_verifiers_traces_have_the_rollout(seed: int, tmp_path: Path) -> None:
 
     def path_of(node: dict[str, Any]) -> list[int]:
         before = [] if node["parent"] is None else path_of(nodes[node["parent"]])
-        return before + node["token_ids"]
+        return [*before, *node["token_ids"]]
 
     stated = [prompt + answer for prompt, answers in server.stated.values() for answer in answers]
     assert sorted(path_of(node) for node in nodes if node["sampled"]) == sorted(stated)
@@ -171,3 +171,19 @@ def test_verifiers_traces_have_the_rollout(seed: int, tmp_path: Path) -> None:
     ]
     assert trained[0] == trained[1]
     assert sum(sum(node["mask"]) for node in nodes) == written.sampled_count
+
+
+@pytest.mark.parametrize("seed", seeds(10, 1000))
+def test_atif_has_the_tokens_of_each_call(seed: int) -> None:
+    """The metrics of a step have the ids of its prompt, and those of its first answer with their log-probabilities."""
+    trajectory, server = _generated(seed)
+
+    def metrics_in(document: dict[str, Any]) -> list[dict[str, Any]]:
+        inner = [one for below in document.get("subagent_trajectories") or () for one in metrics_in(below)]
+        return [step["metrics"] for step in document["steps"] if step.get("metrics")] + inner
+
+    names = ("prompt_token_ids", "completion_token_ids", "logprobs")
+    written = sorted([one[name] for name in names] for one in metrics_in(to_atif(trajectory)))
+    assert written == sorted(
+        [prompt, first, [-one / 1000 for one in first]] for prompt, (first, *_) in server.stated.values()
+    )
