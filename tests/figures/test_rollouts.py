@@ -187,3 +187,18 @@ def test_atif_has_the_tokens_of_each_call(seed: int) -> None:
     assert written == sorted(
         [prompt, first, [-one / 1000 for one in first]] for prompt, (first, *_) in server.stated.values()
     )
+
+
+def test_answers_of_a_recording_are_context() -> None:
+    """The run that sampled the tokens of a replayed answer trains on them, so a replay or a fork does not."""
+    responses = [
+        {"choices": [{"index": 0, "content": "a", "extra": {"token_ids": said}}], "extra": {"prompt_token_ids": prompt}}
+        for prompt, said in (([1, 2], [3]), ([1, 2, 3, 4], [5]))
+    ]
+    replayed = call(["q"], "a", response=responses[0], replayed_from={"trajectory_id": "t0", "interaction_id": "llm_1"})
+    made = run(replayed, call(["q", assistant("a"), "?"], "b", response=responses[1]))
+    [branch] = sampled_rollout(made).branches
+    [episode] = to_verifiers(made)
+
+    assert (branch.token_ids, branch.mask) == ([1, 2, 3, 4, 5], [0, 0, 0, 0, 1])
+    assert [node["mask"] for node in episode["traces"][0]["nodes"] if node["token_ids"]] == [[False] * 3, [False, True]]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from trace_recorder.proxy.programs.known import directed
-from trace_recorder.proxy.upstreams import address_of, upstreams
+from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for, upstreams
 
 PROXY = "http://proxy"
 
@@ -24,6 +24,11 @@ class Led(NamedTuple):
 
 
 Lead = Callable[..., Led]
+
+
+def _goes_to(by_name: Mapping[str, Upstream], name: str, path: str) -> str:
+    upstream = upstream_for(by_name, name, lambda _: None)
+    return str(upstream and address_of(upstream, name, path))
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def lead(tmp_path: Path) -> Lead:
         words = directed_command.to(PROXY)
         addresses = {**led, "options": next((word for word in words if PROXY in word), "")}
         goes_to = {
-            name: str(address_of(by_name, *_path(value), lambda _: None))
+            name: _goes_to(by_name, *_path(value))
             for name, value in addresses.items()
             if value and direction.not_recorded is None
         }

@@ -232,10 +232,10 @@ class Proxy:
     def _route(self, incoming: _Incoming) -> Route | None:
         chosen, path = _split_chosen(incoming.path)
         first, _, rest = path.partition("/")
-        address = address_of(self._upstreams, first, rest, incoming.header)
         upstream = upstream_for(self._upstreams, first, incoming.header)
-        if address is None or upstream is None:
+        if upstream is None:
             return None
+        address = address_of(upstream, first, rest)
         if incoming.query:
             address += f"?{incoming.query}"
         return Route(rest, address, chosen, upstream.tokens)

@@ -119,23 +119,21 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
         return replace(known, url="")
 
 
-def address_of(
-    by_name: Mapping[str, Upstream], name: str, path: str, header: Callable[[str], str | None]
-) -> str | None:
-    """Return where to send a request, or None for an unknown upstream.
+def address_of(upstream: Upstream, name: str, path: str) -> str:
+    """Return where to send a request to an upstream.
 
-    `path` is the path after the upstream's `name`, without its first slash. `header` returns the value of a header.
+    `name` is the name of an upstream in the request's path, and `path` is the path after it, without its first slash.
     """
-    upstream = upstream_for(by_name, name, header)
-    if upstream is None:
-        return None
     if upstream.name != name:
         path = path.removeprefix("v1/")
     return f"{upstream.url}/{path}"
 
 
 def upstream_for(by_name: Mapping[str, Upstream], name: str, header: Callable[[str], str | None]) -> Upstream | None:
-    """Return the upstream of a request whose path names `name`, or None for an unknown upstream."""
+    """Return the upstream of a request whose path names `name`, or None for an unknown upstream.
+
+    `header` returns the value of a header.
+    """
     upstream = by_name.get(name)
     if upstream is not None and upstream.logins is not None and _has_chatgpt_login(header):
         return by_name[upstream.logins]

@@ -31,6 +31,8 @@ _NOT_IN_NAMES = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """The characters in whose place clients write an underscore, because the names of tools may not have them."""
 _FRAME = lazy_pattern(r"\AWall time: [0-9.]+ seconds\nOutput:(?:\n|\Z)")
 _SAMPLING = "sampling/createMessage"
+MOST_CALLS_WHILE_ASKED = 100
+"""If so many calls end before a client answers a server's request, the request is forgotten."""
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` of a result in which a server without a handshake states its name (2026-07-28)."""
 _PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -323,9 +325,11 @@ class SampledCalls:
         sent = call.sent
         if sent is None or sent.agent_id is not None or not isinstance(response.content, str):
             return
-        for request in self.requests.values():
+        for key, request in [*self.requests.items()]:
             if call.first_seq > request.seq:
                 request.calls.append((call.interaction_id, response.content))
+            if len(request.calls) > MOST_CALLS_WHILE_ASKED:
+                del self.requests[key]
 
     def placed(self, interaction: LLMInteraction) -> LLMInteraction:
         """Return an interaction inside the tool in which it was found, if any."""
