@@ -365,6 +365,8 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
     and `provider` is who serves it. `model` comes from the path, if it is there. `method`, `url`, `headers` and
     `stream` describe the request. A JSON object is the `body`, and `items` has its parts that are stored once. Any
     other body is stored as `text` or `base64`. `added` has what the proxy added to the body (see *Added members*).
+    A request that was sent over a websocket has the `connection_id` of the websocket (see *Websockets*). Its `body` is
+    the client's event, or an empty object if the server began the response by itself.
     """
 
     kind = "llm_request"
@@ -378,6 +380,7 @@ class LLMRequestFact(Itemized, frozen=True, kw_only=True, gc=False):
     stream: Maybe[bool] = None
     inferred: Maybe[bool] = None
     run_inferred: Maybe[bool] = None
+    connection_id: Maybe[str] = None
     added: Maybe[AddedJson] = None
     url: Foreign[str]
     headers: Foreign[dict[str, str]]
@@ -600,6 +603,65 @@ def execution_of_call(connection_id: str, request_id: Payload) -> str:
     return f"{connection_id}/{request_id!r}"
 
 
+# ── websockets ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WebsocketStartFact(InStep, frozen=True, kw_only=True, gc=False):
+    """A websocket to a model was opened, or was refused.
+
+    All records of the websocket have its `connection_id`. `api` is the dialect of its events, `provider` is who serves
+    it, and `model` comes from the address, if it is there. `url` and `headers` are those of the handshake. `status`,
+    `subprotocol` and `response_headers` are the server's answer. If there is no websocket, `error` is the exception.
+    """
+
+    kind = "websocket_start"
+    connection_id: Key[str]
+    api: str
+    provider: str
+    model: Maybe[str] = None
+    status: Maybe[int] = None
+    duration_seconds: Maybe[Seconds] = None
+    subprotocol: Maybe[str] = None
+    url: Foreign[str]
+    headers: Foreign[dict[str, str]]
+    response_headers: Foreign[Maybe[dict[str, str]]] = None
+    error: Foreign[Maybe[ErrorJson]] = None
+
+
+class WebsocketFramesFact(Fact, frozen=True, kw_only=True, gc=False):
+    """Messages of a websocket in both directions, without those of responses. Records follow one another.
+
+    The text has one message after another, each marked as sent or received (see *Websockets*). `bytes`, `zlib`,
+    `chunk_ends`, `chunk_times` and `continues` are as in `llm_stream`: a chunk is a message, and times count from the
+    handshake.
+    """
+
+    kind = "websocket_frames"
+    connection_id: Key[str]
+    bytes: Count
+    zlib: str
+    chunk_ends: Maybe[str] = None
+    chunk_times: Maybe[str] = None
+    continues: Maybe[bool] = None
+
+
+class WebsocketEndFact(Fact, frozen=True, kw_only=True, gc=False):
+    """The end of a websocket, with its `connection_id`.
+
+    `code` and `reason` are those of the closing handshake, if there was one. `ended_by` says who or what ended the
+    websocket. `sent` and `received` are how many messages passed in each direction.
+    """
+
+    kind = "websocket_end"
+    connection_id: Key[str]
+    duration_seconds: Maybe[Seconds] = None
+    code: Maybe[int] = None
+    sent: Maybe[Count] = None
+    received: Maybe[Count] = None
+    ended_by: Foreign[Text]
+    reason: Foreign[Maybe[Text]] = None
+
+
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):
     """A record that cannot be read as a fact.
 
@@ -635,6 +697,7 @@ KINDS: Mapping[str, type[Fact]] = {
             SourceRecordFact,
         ),
         *(MCPMessageFact, MCPEndFact),
+        *(WebsocketStartFact, WebsocketFramesFact, WebsocketEndFact),
     )
 }
 """The kinds of facts by their names. A record of any other kind is an `UnreadFact`."""
