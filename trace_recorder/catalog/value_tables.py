@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from trace_recorder.catalog import text_tables
+from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.kept_parts import pack_parts, unpack_parts
 from trace_recorder.catalog.query import Condition
 from trace_recorder.catalog.searched_values import SINGLE, RunValues, Single, TextSearch
-from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits, TextTables
+from trace_recorder.catalog.text_tables import TextTables
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
