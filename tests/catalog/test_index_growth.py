@@ -15,9 +15,9 @@ from tests.cli.invoking import recorded
 from trace_recorder import open_index
 from trace_recorder.catalog.index import RunIndex
 from trace_recorder.catalog.index_file import IndexWriter, reading
+from trace_recorder.catalog.index_limits import IndexLimits
 from trace_recorder.catalog.planning import known_runs
 from trace_recorder.catalog.searched_values import TextInRun, TextSearch
-from trace_recorder.catalog.index_limits import IndexLimits
 from trace_recorder.catalog.text_tables import TextTables
 from trace_recorder.catalog.value_tables import FactTables, KeptPart
 

@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.index_file import IndexWriter
+from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan, runs_on_disk
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of, row_of_run, summary_of
 from trace_recorder.catalog.run_values import counted_of, values_of
 from trace_recorder.catalog.searched_values import RunValues
-from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
 from trace_recorder.figures.cost import cost_of, costs_of_calls, may_have_price
 from trace_recorder.figures.run_measures import measures_of

@@ -22,8 +22,8 @@ from pathlib import Path
 from urllib.parse import quote
 from zlib import crc32
 
-from trace_recorder.catalog.kept_parts import DICTIONARY
 from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
+from trace_recorder.catalog.kept_parts import DICTIONARY
 from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock

@@ -2,7 +2,8 @@
 
 A block has texts with consecutive numbers, of several runs. The last block gets more texts until it is full. A block
 that is read stays decompressed until a few others were read, and changes of it are written when it goes, or by `flush`.
-So neighbours that are added or deleted compress their block once.
+So neighbours that are added or deleted compress their block once. Compressed are the lengths of the texts as JSON in
+the first line, and the texts one after another.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -22,7 +23,7 @@ _BLOCKS_IN_MEMORY = 8
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """Texts with consecutive numbers, of which `first` is the first. A deleted text is empty.
 
     The table of words `word_table` has their words. `is_changed` is True if the file has not these texts.
@@ -65,9 +66,9 @@ class TextBlocks:
     def __init__(self, connection: sqlite3.Connection, level: int) -> None:
         self._connection = connection
         self._level = level
-        self._in_memory: dict[int, Block] = {}
+        self._in_memory: dict[int, TextBlock] = {}
 
-    def last(self) -> Block | None:
+    def last(self) -> TextBlock | None:
         """Return the block with the highest numbers."""
         last = None
         if self._in_memory:
@@ -77,27 +78,27 @@ class TextBlocks:
             return last
         return self.with_text(row[0])
 
-    def new(self, first: int, word_table: int) -> Block:
+    def new(self, first: int, word_table: int) -> TextBlock:
         """Return a new block without texts."""
-        return self._remember(Block(first, word_table, [], is_changed=True))
+        return self._remember(TextBlock(first, word_table, [], is_changed=True))
 
-    def with_text(self, number: int) -> Block:
+    def with_text(self, number: int) -> TextBlock:
         """Return the block that has the text with this number."""
         for block in self._in_memory.values():
             if block.first <= number < block.end:
                 return block
         sql = "SELECT first, word_table, data FROM blocks WHERE first <= ? ORDER BY first DESC LIMIT 1"
         first, table, data = self._connection.execute(sql, (number,)).fetchone()
-        return self._remember(Block(first, table, _split(zlib.decompress(data))))
+        return self._remember(TextBlock(first, table, _split(zlib.decompress(data))))
 
-    def containing(self, part: str = "") -> Iterator[Block]:
+    def containing(self, part: str = "") -> Iterator[TextBlock]:
         """Yield the blocks that contain `part`. It may go from one text of a block into the next."""
         self.flush()
         encoded = part.encode()
         for first, table, data in self._connection.execute("SELECT first, word_table, data FROM blocks"):
             plain = zlib.decompress(data)
             if encoded in plain:
-                yield Block(first, table, _split(plain))
+                yield TextBlock(first, table, _split(plain))
 
     def flush(self) -> None:
         """Write the changed blocks. A block without texts is deleted."""
@@ -109,26 +110,22 @@ class TextBlocks:
         self._in_memory.clear()
         self._connection.execute("DELETE FROM blocks")
 
-    def _remember(self, block: Block) -> Block:
+    def _remember(self, block: TextBlock) -> TextBlock:
         while len(self._in_memory) >= _BLOCKS_IN_MEMORY:
             self._write(self._in_memory.pop(next(iter(self._in_memory))))
         self._in_memory[block.first] = block
         return block
 
-    def _write(self, block: Block) -> None:
+    def _write(self, block: TextBlock) -> None:
         if not block.is_changed:
             return
         if any(block.texts):
-            values = block.first, len(block.texts), block.word_table, _encode(block.texts, self._level)
+            plain = f"{json.dumps([*map(len, block.texts)])}\n{''.join(block.texts)}"
+            values = block.first, len(block.texts), block.word_table, zlib.compress(plain.encode(), self._level)
             self._connection.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?)", values)
         else:
             self._connection.execute("DELETE FROM blocks WHERE first = ?", (block.first,))
         block.is_changed = False
-
-
-def _encode(texts: Sequence[str], level: int) -> bytes:
-    """Return texts as bytes: their lengths as JSON in the first line, and the texts one after another."""
-    return zlib.compress(f"{json.dumps([*map(len, texts)])}\n{''.join(texts)}".encode(), level)
 
 
 def _split(data: bytes) -> list[str]:

@@ -24,7 +24,7 @@ from trace_recorder.catalog import text_blocks
 from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.phrases import TOKENIZER, Phrase
 from trace_recorder.catalog.searched_values import PLACES, SearchPlace, TextInRun, TextSearch
-from trace_recorder.catalog.text_blocks import Block, TextBlocks
+from trace_recorder.catalog.text_blocks import TextBlock, TextBlocks
 
 SCHEMA = f"""
 CREATE TABLE word_tables (id INTEGER PRIMARY KEY, characters INTEGER NOT NULL, has_deleted INTEGER NOT NULL);
@@ -36,7 +36,11 @@ CREATE TABLE uses (text INTEGER, run INTEGER, place INTEGER, PRIMARY KEY (text, 
 _WORDS = (
     f"CREATE VIRTUAL TABLE words_{{}} USING fts5 (text, content='', columnsize=0, detail=none, tokenize='{TOKENIZER}')"
 )
-_SPAN_OF = "first = (SELECT max(first) FROM spans WHERE first <= {})"
+_SPAN_OF = "SELECT first, run, places FROM spans WHERE first = (SELECT max(first) FROM spans WHERE first <= ?)"
+_RUNS_OF_SPANS = """
+SELECT run FROM json_each(?) JOIN spans ON first = (SELECT max(first) FROM spans WHERE first <= value)
+WHERE value < first + length(places)
+"""
 _Use = tuple[int, int]
 """A run, and the position in `PLACES` of the place at which the run has a text."""
 
@@ -166,15 +170,13 @@ class TextTables:
         listed = (json.dumps(numbers),)
         sql = "SELECT run FROM uses WHERE text IN (SELECT value FROM json_each(?))"
         runs = {run for (run,) in self._connection.execute(sql, listed)}
-        sql = f"""SELECT run FROM json_each(?) JOIN spans ON {_SPAN_OF.format("value")}
-                  WHERE value < first + length(places)"""
-        return runs.union(run for (run,) in self._connection.execute(sql, listed))
+        return runs.union(run for (run,) in self._connection.execute(_RUNS_OF_SPANS, listed))
 
     def _uses_of(self, number: int) -> list[_Use]:
         """Return the runs that have a text."""
         execute = self._connection.execute
         uses: list[_Use] = execute("SELECT run, place FROM uses WHERE text = ?", (number,)).fetchall()
-        row = execute(f"SELECT first, run, places FROM spans WHERE {_SPAN_OF.format('?')}", (number,)).fetchone()
+        row = execute(_SPAN_OF, (number,)).fetchone()
         if row is not None:
             first, run, places = row
             if number < first + len(places):
@@ -203,18 +205,21 @@ class TextTables:
         first = 1
         if block is not None:
             first = block.end
-        characters = self._limits.block_characters
-        if block is not None and self._has_room(block.word_table):
-            characters = sum(map(len, block.texts))
-        number = first
+        if block is None or block.word_table != self._word_table():
+            block = self._new_block(first)
+        characters = sum(map(len, block.texts))
         for number, text in enumerate(texts, first):
-            if block is None or characters >= self._limits.block_characters:
-                self.flush()
-                block, characters = self._blocks.new(number, self._word_table()), 0
+            if characters >= self._limits.block_characters:
+                block, characters = self._new_block(number), 0
             block.add(text)
             self._unindexed.append((number, text))
             characters += len(text)
         return first
+
+    def _new_block(self, first: int) -> TextBlock:
+        """Return a new block, in which all texts from the number `first` on will be."""
+        self.flush()
+        return self._blocks.new(first, self._word_table())
 
     def _index(self) -> None:
         """Write the words of the texts that are only in memory. All of them are in the last block."""
@@ -227,11 +232,6 @@ class TextTables:
         self._unindexed.clear()
         if characters >= self._limits.word_table_characters:
             self._merge(table)
-
-    def _has_room(self, table: int) -> bool:
-        """Return whether a table of words gets more words."""
-        sql = "SELECT 1 FROM word_tables WHERE id = ? AND characters < ?"
-        return self._connection.execute(sql, (table, self._limits.word_table_characters)).fetchone() is not None
 
     def _word_table(self) -> int:
         """Return the table that gets the next words: the fullest one with room, so that only one table grows."""
@@ -260,7 +260,7 @@ class TextTables:
 
     # ── deleting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _delete(self, block: Block, numbers: Sequence[int]) -> None:
+    def _delete(self, block: TextBlock, numbers: Sequence[int]) -> None:
         """Delete texts of a block."""
         texts = [block.delete(number) for number in numbers]
         words = f"words_{block.word_table}"
