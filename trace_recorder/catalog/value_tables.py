@@ -192,12 +192,12 @@ class FactTables:
         return self.connection.execute(sql, parameters)
 
     def _add_contents(self, run: int, values: RunValues) -> None:
-        names = []
-        for position, named in enumerate(values.named):
-            name = self._name(named.kind, named.name)
-            fact = name, run, position, named.text, named.number, named.failed
-            self.connection.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", fact)
-            names.append(name)
+        names = [self._name(named.kind, named.name) for named in values.named]
+        facts = (
+            (name, run, position, named.text, named.number, named.failed)
+            for position, (name, named) in enumerate(zip(names, values.named, strict=True))
+        )
+        self.connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", facts)
         contents = json.dumps(names), json.dumps(_ranges_of(self.texts.add(run, values.texts)))
         self.connection.execute("INSERT INTO run_contents VALUES (?, ?, ?)", (run, *contents))
 
