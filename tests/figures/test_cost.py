@@ -51,7 +51,12 @@ def test_prices_equal_those_of_the_package() -> None:
     table = PriceTable()
     snapshot = pytest.importorskip("genai_prices.data_snapshot").get_snapshot()
     models = [(provider.id, model.id) for provider in snapshot.providers for model in provider.models]
-    sample = [*islice(models, 0, None, 9), ("google", "gemini-2.5-pro"), ("anthropic", "claude-sonnet-4-5"), ("deepseek", "deepseek-chat")]
+    sample = [
+        *islice(models, 0, None, 9),
+        ("google", "gemini-2.5-pro"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("deepseek", "deepseek-chat"),
+    ]
 
     wrong = [
         (provider, model, counts)

@@ -63,12 +63,12 @@ class _Rates:
     `prompt` is the rate of uncached tokens. The rates are those of calls with fewer than `prompt_end` input tokens.
     """
 
+    prompt_end: int
     call: Decimal
     prompt: Decimal
     completion: Decimal
     cache_read: Decimal
     cache_write: Decimal
-    prompt_end: int
 
     def price(self, prompt: int, completion: int, cache_read: int, cache_write: int) -> Decimal:
         """Return the price of a call with these token counts."""
@@ -221,7 +221,7 @@ class PriceTable:
             return None
         kinds = (many, 0, None, None), (0, many, None, None), (many, 0, many, 0), (many, 0, 0, many)
         prices_of_kinds = (self._ask(provider, model, kind, time).total_price - of_call for kind in kinds)
-        return _Rates(of_call, *(price * _MILLION / many for price in prices_of_kinds), prompt_end)
+        return _Rates(prompt_end, of_call, *(price * _MILLION / many for price in prices_of_kinds))
 
     def _ask(self, provider: str, model: str, counts: tuple[int | None, ...], time: datetime | None) -> Payload:
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
