@@ -87,7 +87,12 @@ class TextTables:
 
     def delete_unused(self, numbers: Iterable[int]) -> None:
         """Delete the texts with these numbers that no run has any more. `forget_deleted` overwrites their tokens."""
-        unused = [text for text in sorted(numbers) if not self._uses_of(text)]
+        sql = "SELECT 1 FROM uses WHERE text = ? LIMIT 1"  # a system prompt may have a use for each run
+        unused = [
+            text
+            for text in sorted(numbers)
+            if self._first_use_of(text) is None and self._connection.execute(sql, (text,)).fetchone() is None
+        ]
         if unused and self._unindexed:
             self._index()
         while unused:
@@ -174,14 +179,20 @@ class TextTables:
 
     def _uses_of(self, number: int) -> list[_Use]:
         """Return the runs that have a text."""
-        execute = self._connection.execute
-        uses: list[_Use] = execute("SELECT run, place FROM uses WHERE text = ?", (number,)).fetchall()
-        row = execute(_SPAN_OF, (number,)).fetchone()
-        if row is not None:
-            first, run, places = row
-            if number < first + len(places):
-                uses.append((run, places[number - first]))
+        sql = "SELECT run, place FROM uses WHERE text = ?"
+        uses: list[_Use] = self._connection.execute(sql, (number,)).fetchall()
+        first_use = self._first_use_of(number)
+        if first_use is not None:
+            uses.append(first_use)
         return uses
+
+    def _first_use_of(self, number: int) -> _Use | None:
+        """Return the run with whose span a text was stored, or None if that run is gone."""
+        row = self._connection.execute(_SPAN_OF, (number,)).fetchone()
+        if row is None or number >= row[0] + len(row[2]):
+            return None
+        first, run, places = row
+        return run, places[number - first]
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
