@@ -37,7 +37,7 @@ _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _PAGE_BYTES = 4096
-"""FTS5 writes blocks for pages of this size. A block of compressed texts takes many pages, and half of the last is free."""
+"""FTS5 writes blocks for pages of this size. A block of texts has many pages, of which the last is half empty."""
 _FREE_SHARE = 0.05
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
