@@ -29,6 +29,16 @@ def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> 
     return path
 
 
+def test_an_address_as_the_output_is_refused(tmp_path: Path) -> None:
+    """The message says how runs come to an address, and nothing is written."""
+    _write(tmp_path / "a.traj.json")
+    done = invoke("import", tmp_path / "a.traj.json", "-o", "s3://bucket/runs")
+
+    assert done.exit_code == 2
+    assert "give one, and then copy it, as with `aws s3 sync`" in " ".join(done.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.traj.json"]
+
+
 def test_a_directory_is_searched_recursively(tmp_path: Path) -> None:
     """Files in other formats and our own runs are skipped and counted."""
     _write(tmp_path / "in" / "a.traj.json")
