@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tests.searching import IS_SEARCH
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import bytes_of
 from tests.secrets.test_linear import steps
+from tests.waiting import wait_until
 from trace_recorder.background_work import current_yield
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.patterns import PEM_LONGEST
@@ -223,7 +223,7 @@ class Slow(httpx.SyncByteStream):
             yield f"data: {json.dumps(chunk)}\\n\\n".encode()
             time.sleep(0.01)
         print("said", flush=True)
-        time.sleep(60)
+        time.sleep(300)
 
 class Wire(httpx.BaseTransport):
     def handle_request(self, request):
@@ -248,9 +248,7 @@ def test_after_a_kill_no_file_has_an_incomplete_key(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "said\n"
-    deadline = time.monotonic() + 20
-    while b"Here it is" not in bytes_of(path) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until(lambda: b"Here it is" in bytes_of(path))
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
