@@ -53,15 +53,25 @@ def told(data: bytes) -> str:
     return "".join(json.loads(line)["choices"][0]["delta"]["content"] for line in lines)
 
 
-@pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 120)])
-def test_a_secret_in_two_parts_is_masked_at_any_cut(secret: str) -> None:
-    """If a secret is cut into two parts of a stream at any position, no part shows it. CI tries each third one."""
-    cuts = range(1, len(secret), 1 if IS_SEARCH else 3)
-    redaction = Redaction(default_redactor, {})
-    whole = redaction.mask_plain(f"it is {secret} so")
-    texts = {at: "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1])) for at in cuts}
+SECRETS = [URL, *(key.text for key in keys(1) if len(key.text) < 120)]
 
-    assert {at: text for at, text in texts.items() if text != whole} == {}
+
+@pytest.mark.parametrize("first", range(8))
+def test_a_secret_in_two_parts_is_masked_at_any_cut(first: int) -> None:
+    """If a secret is cut into two parts of a stream at any position, no part shows it. CI tries each third one.
+
+    Each test tries an eighth of the secrets.
+    """
+    redaction = Redaction(default_redactor, {})
+    shown = {}
+    for secret in SECRETS[first::8]:
+        whole = redaction.mask_plain(f"it is {secret} so")
+        for at in range(1, len(secret), 1 if IS_SEARCH else 3):
+            text = "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1]))
+            if text != whole:
+                shown[secret, at] = text
+
+    assert shown == {}
 
 
 @pytest.mark.parametrize(
