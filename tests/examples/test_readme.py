@@ -9,12 +9,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+from tests.agents import HTTPX
 from tests.cli.invoking import invoke
 from tests.examples.answers import CALL
 from tests.examples.attach_page import blocks as attach_blocks
@@ -27,10 +29,13 @@ from trace_recorder.reading.validate import validate
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 Blocks = list[tuple[str, str]]
-AGENT = """
-import openai
-openai.OpenAI().chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello!"}])
+AGENT = (
+    textwrap.dedent(HTTPX)
+    + """
+body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello!"}]}
+httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json=body)
 """
+)
 """A reader's agent, without code of this package."""
 DEMO = "$ make demo\n"
 """The beginning of the block that shows what the demo prints."""
