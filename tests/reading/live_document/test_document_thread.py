@@ -17,6 +17,7 @@ from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, run_of, said
 from tests.counting import kept_by, watch
 from tests.limits import limited
+from tests.waiting import wait_until
 from trace_recorder.background_work import start_thread
 from trace_recorder.reading.live_document.document_thread import DocumentLimits, DocumentThread
 
@@ -55,9 +56,7 @@ class Writes:
             self.thread.add(one)
 
     def wait_for(self, number: int) -> None:
-        end = time.monotonic() + 60
-        while len(self.written) < number and time.monotonic() < end:
-            time.sleep(0.005)
+        wait_until(lambda: len(self.written) >= number)
 
     def names(self) -> list[str]:
         return [name for name, _ in self.written]
@@ -136,8 +135,7 @@ def test_a_cheap_document_overtakes_an_expensive_one() -> None:
     dear = writes.waiting("dear", 0.05)
 
     writes.add(dear, writes.waiting("cheap", 0.0001))
-    end = time.monotonic() + 60
-    while "dear" not in writes.names() and time.monotonic() < end:
+    while "dear" not in writes.names():
         time.sleep(0.01)
         writes.add(writes.waiting("cheap", 0.0001))
 
@@ -235,7 +233,5 @@ def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread(
     watch(thread.wake, handle_signal)
 
     thread.add(Waiting("a", written))
-    end = time.monotonic() + 10
-    while (len(new_threads()) != 1 or not written) and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: len(new_threads()) == 1 and written)
     assert (handled, len(new_threads()), [name for name, _ in written]) == ([True], 1, ["a"])
