@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.interactions import unreadable_gaps
-from trace_recorder.signal_handlers import ours
+from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import Buffer
 from trace_recorder.values.document_members import renderer_of
 from trace_recorder.values.history_deltas import MessageDeltas
@@ -88,7 +88,9 @@ class EncodedTexts:
         """Return the JSON text of each message."""
         if not isinstance(messages, NumberedMessages):
             return [*map(self.encode, map(self._render, messages))]
-        kept, texts = self._kept, []
+        kept, texts = self._kept, list[bytes]()
+        with suppress(KeyError):
+            return [*map(kept.__getitem__, messages.numbers)]  # in C, because usually all of them are kept
         for number in messages.numbers:
             text = kept.get(number)
             if text is None:

@@ -340,7 +340,8 @@ class Look:
 
     def _search_in_run(self, data: bytes, low: bytes, start: int, end: int, begin: int) -> None:
         """Add the literals that are in a run."""
-        if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:  # the pattern has no fixed beginning
+        # the pattern has no fixed beginning, and would be tried at each letter
+        if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
             for word in _BEFORE_HEX.finditer(data, start, end):
                 self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
         hyphen = low.find(b"-", start + 32, end - 9)
