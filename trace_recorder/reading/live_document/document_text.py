@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.interactions import unreadable_gaps
-from trace_recorder.signal_handlers import ours, suppress
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.atomic_write import Buffer
 from trace_recorder.values.document_members import renderer_of
 from trace_recorder.values.history_deltas import MessageDeltas
@@ -89,15 +89,16 @@ class EncodedTexts:
         if not isinstance(messages, NumberedMessages):
             return [*map(self.encode, map(self._render, messages))]
         kept, texts = self._kept, list[bytes]()
-        with suppress(KeyError):
+        try:
             return [*map(kept.__getitem__, messages.numbers)]  # in C, because usually all of them are kept
-        for number in messages.numbers:
-            text = kept.get(number)
-            if text is None:
-                text = self.encode(self._render(messages.table.messages[number]))
-                self._keep(number, text)
-            texts.append(text)
-        return texts
+        except ours(KeyError):
+            for number in messages.numbers:
+                text = kept.get(number)
+                if text is None:
+                    text = self.encode(self._render(messages.table.messages[number]))
+                    self._keep(number, text)
+                texts.append(text)
+            return texts
 
     def _keep(self, number: int, text: bytes) -> None:
         if self._kept_bytes > self._max_kept_bytes:
