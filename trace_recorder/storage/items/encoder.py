@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ from trace_recorder.values.structs import Struct
 MIN_MEMBER_CHARACTERS = 256
 """A request's member that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""`prepare` takes out large strings only if a request has more new bytes than this."""
+"""Only a longer request is prepared. Large strings are taken out only if it has more new bytes than this."""
 MAX_KNOWN_ITEMS = 16_384
 """An encoder remembers at most this many items, and forgets the oldest first.
 
@@ -83,10 +84,11 @@ class Prepared(Struct, frozen=True):
 
     If the request changes the list of an earlier request, `changes` has the changes, and `added` the new elements of
     each new part, or None if a part has anything but whole elements. Otherwise `text` and `members` are the whole
-    request. `strings` has the large strings by their marks.
+    request. `strings` has the large strings by their marks. If the new parts are short, it is None, and their large
+    strings are still in the texts.
     """
 
-    strings: Mapping[str, LargeString]
+    strings: Mapping[str, LargeString] | None
     text: str = ""
     members: list[JsonMember] | None = None
     changes: ListChanges | None = None
@@ -124,9 +126,9 @@ class ItemEncoder:
         self._growing: list[ItemList] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
-        """Take the large strings out of the new part of a request, and split this part.
+        """Compare a request with earlier ones, and split its new part. Take out the large strings if this part is long.
 
-        Return None if the new part is short. Any thread may call `prepare`, without the lock. If another request is
+        Return None if the request is short. Any thread may call `prepare`, without the lock. If another request is
         encoded between `prepare` and `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
@@ -138,7 +140,7 @@ class ItemEncoder:
                 refuse_lone_surrogates(reduced.text)
                 return Prepared(reduced.strings, text=reduced.text, members=split_members(reduced.text))
             if changes.new_bytes() <= MIN_PREPARED_BYTES:
-                return None
+                return Prepared(None, changes=changes, added=_new_elements(changes, partial(_text_of, request)))
             strings: dict[str, LargeString] = {}
 
             def text_of(span: NewBytes) -> str:
@@ -254,13 +256,19 @@ def _continue_prefix(
     if prepared is not None and prepared.changes is not None and prepared.added is not None:
         for prefix in prefixes:
             if prefix.request is prepared.changes.base:
-                items.take_reduced(prepared.strings)
+                if prepared.strings is not None:
+                    items.take_reduced(prepared.strings)
                 return _apply(prefix, prepared.changes, prepared.added, request, items)
     for prefix, changes in changes_of(prefixes, request):
-        added = _new_elements(changes, lambda span: decode_json(request[slice(*span)]))
+        added = _new_elements(changes, partial(_text_of, request))
         if added is not None:
             return _apply(prefix, changes, added, request, items)
     return None
+
+
+def _text_of(request: bytes, span: NewBytes) -> str:
+    """Return the text of a new part. Raises NotJsonError."""
+    return decode_json(request[span.start : span.end])
 
 
 def _new_elements(changes: ListChanges, text_of: Callable[[NewBytes], str]) -> list[NewElements] | None:
@@ -321,7 +329,7 @@ def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) 
 
     If several members have the same name, the last of them counts.
     """
-    if prepared is not None and prepared.members is not None:
+    if prepared is not None and prepared.members is not None and prepared.strings is not None:
         items.take_reduced(prepared.strings)
         text, members = prepared.text, prepared.members
     else:
