@@ -1,7 +1,7 @@
 """The thread that writes the documents of all runs of this process, and the limits for its work.
 
-Before each write, the thread pauses for fifty times the processor time that the write will probably take. So all
-writes together take at most a fiftieth of one core. The document that has waited longest is written next. During the
+Before each write, the thread pauses for twenty times the processor time that the write will probably take. So all
+writes together take at most a twentieth of one core. The document that has waited longest is written next. During the
 pause before it, the thread may write the cheapest documents. Together, they delay the first document by at most the
 length of its own pause. So a short run does not wait for the documents of long runs, and the document of a long run is
 always written in the end. A document is written at the earliest a fifth of a second after a record that it lacks. The
@@ -44,7 +44,7 @@ class DocumentLimits:
     """
 
     at_once_bytes: int = 64 * 1024
-    cost_multiple: float = 50
+    cost_multiple: float = 20
     min_pause_seconds: float = 0.2
     inline_bytes: int = 16 * 1024 * 1024
     kept_bytes: int = 1024 * 1024
