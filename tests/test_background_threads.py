@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from weakref import ref
 
 import pytest
@@ -69,9 +70,12 @@ def test_works_at_the_same_time_have_threads_of_their_own() -> None:
     released = [works.start() for _ in range(4)]
     threads = [thread for thread, _, _ in works.seen]
 
+    def has_ended(number: int) -> bool:
+        return len(works.threads._idle) == number + 1 or not threads[number].is_alive()
+
     for number, event in enumerate(released):
         event.set()
-        wait_until(lambda number=number: len(works.threads._idle) == number + 1 or not threads[number].is_alive())
+        wait_until(partial(has_ended, number))
 
     assert (len({*threads}), len(works.threads._idle)) == (4, 2)
     assert [thread.is_alive() for thread in threads] == [True, True, False, False]

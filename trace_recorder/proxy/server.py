@@ -59,6 +59,11 @@ _HOP_BY_HOP = frozenset(
 """Headers that concern one connection only. They are not forwarded in either direction."""
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode(), RECORDED_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
+_JOINED_BYTES = 8 * 1024
+"""Chunks that are there at the same moment are joined until they have more bytes than this.
+
+To parse so many takes less than a millisecond, and the client waits for it.
+"""
 _UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
@@ -357,17 +362,19 @@ def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> l
 async def _send_body(response: httpx2.Response, send: Send) -> None:
     """Pass the body of a response to the client, each chunk as soon as it is there.
 
-    Chunks that are there at the same moment are passed as one. The last chunk of a body that is not a stream is held
-    back until the body is on file.
+    Chunks that are there at the same moment are passed as one of about `_JOINED_BYTES`. The first chunk of a stream
+    waits for no other. The last chunk of a body that is not a stream is held back until the body is on file.
 
     If the provider closes the connection in mid-stream, all received chunks are passed before the exception is raised.
     """
     streams = is_stream_type(response.headers.get("content-type", ""))
     due: list[bytes] = []
     held = b""
+    size, most = 0, 0
 
     async def pass_on(*, ends: bool = False) -> None:
-        body = b"".join(due)
+        nonlocal size
+        body, size = b"".join(due), 0
         due.clear()
         if body or ends:
             await send({"type": "http.response.body", "body": body, "more_body": not ends})
@@ -381,6 +388,10 @@ async def _send_body(response: httpx2.Response, send: Send) -> None:
             else:
                 due.append(held)
                 held = chunk
+            size += len(chunk)
+            if size > most:
+                await pass_on()
+                most = _JOINED_BYTES
     except StopAsyncIteration:
         due.append(held)
         await pass_on(ends=True)
