@@ -198,6 +198,8 @@ class TextlessRecords:
         if isinstance(number, int) and isinstance(value, str):
             return self.digests.remember_large(number, value)
         name = self.places.member_of(data.get("n")) or ""
+        if name.startswith("/"):
+            name = name.rpartition("/")[2]
         return self._structure.of(kept_of(name, BODIES) or Kept.ARGUMENTS, value, strings)
 
     def _items(self, value: Payload) -> Payload:
@@ -206,11 +208,14 @@ class TextlessRecords:
             return self.digests.of_value(value)
         items: Json = {}
         for name, part in value.items():
-            shown = name
-            if kept_of(name, BODIES) is None:
-                shown = self.digests.of_text(name)
-            items[shown] = _numbers(part)
+            shown = [self._name(each) for each in name.split("/")]
+            items["/".join(shown)] = _numbers(part)
         return items
+
+    def _name(self, name: str) -> str:
+        if not name or kept_of(name, BODIES) is not None:
+            return name
+        return self.digests.of_text(name)
 
     def _headers(self, value: Payload) -> Payload:
         if not isinstance(value, dict):
