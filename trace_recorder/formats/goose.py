@@ -10,14 +10,14 @@ names this session (`_meta.subagent_session_id`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
 from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, last_answer
-from trace_recorder.formats.foreign_runs.run import Call, Event, ForeignRun, Members, TimedFact, ToolRun
+from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.session_tree import ReadSession, SessionRow, SessionRows
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, line_values
 from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
@@ -28,12 +28,10 @@ from trace_recorder.formats.foreign_runs.stated_values import (
     stated_object,
     stated_time,
 )
-from trace_recorder.formats.foreign_runs.sub_agents import StartedAgents
 from trace_recorder.formats.format import Format, FormatReader, HomePlace
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
-_SUB_AGENT = "sub_agent"
 _SHOWN_ONLY = {"systemNotification", "toolConfirmationRequest", "actionRequired", "frontendToolRequest"}
 """The types of parts that only the user saw."""
 
@@ -136,95 +134,19 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _in_tables(database: Database) -> Iterator[ForeignRun]:
-    """Yield the run of each session that no other session started. Sessions that started each other are runs too."""
-    sessions = {_identity(session): session for session in database.rows("sessions", "order by id")}
-    started: dict[str, list[Members]] = {}
-    main: list[Members] = []
-    for session in sessions.values():
-        parent = as_text(session.get("parent_session_id"))
-        if parent in sessions and session.get("session_type") == _SUB_AGENT:
-            started.setdefault(parent, []).append(session)
-        else:
-            main.append(session)
-    read_sessions: set[str] = set()
-    for session in (*main, *sessions.values()):
-        if _identity(session) not in read_sessions:
-            yield _SessionTree(database, started, read_sessions).run_of(session)
+    def read_session(session: SessionRow, run: ForeignRun, history: AgentHistory | None) -> ReadSession:
+        rows = database.rows("messages", "where session_id = ? order by id", session.identity)
+        ledger = [*database.rows("usage_ledger", "where session_id = ? order by id", session.identity)]
+        reader = _read_session(session.row, map(_message, rows), ledger, run, history)
+        return ReadSession(reader, reader.started_by)
 
-
-class _SessionTree:
-    """Reads a session with its sub-agents. `started` has the sessions that a session started."""
-
-    def __init__(self, database: Database, started: Mapping[str, Sequence[Members]], read_sessions: set[str]) -> None:
-        self._database = database
-        self._started = started
-        self._read_sessions = read_sessions
-
-    def run_of(self, session: Members) -> ForeignRun:
-        """Return the run of a session that is not a sub-agent's."""
-        main = self._reader_of(session, ForeignRun(identity=""))
-        main.run.parent = as_text(session.get("parent_session_id"))
-        started: list[_Started] = []
-        for parent in self._with_sub_agents(main, started):
-            agents = StartedAgents(parent.history)
-            for sub_session in self._started.get(parent.run.identity, ()):
-                identity = _identity(sub_session)
-                if identity in self._read_sessions:
-                    continue
-                call_id = parent.started_by.get(identity, "")
-                history = AgentHistory([], agents.agent(identity, call_id, as_text(sub_session.get("name"))))
-                run_of_agent = ForeignRun(identity="", executions=main.run.executions)
-                reader = self._reader_of(sub_session, run_of_agent, history)
-                started.append(_Started(reader, parent.history, call_id))
-            for [execution] in agents.executions:
-                if isinstance(execution, ToolRun):
-                    _insert(parent.history.events, execution.call_id or "", [execution])
-        for sub_agent in reversed(started):
-            _insert(sub_agent.parent.events, sub_agent.call_id, sub_agent.reader.history.events)
-        return main.run
-
-    def _with_sub_agents(self, main: _GooseReader, started: list[_Started]) -> Iterator[_GooseReader]:
-        """Yield the readers of a session and of its sub-agents. The caller appends to `started` meanwhile."""
-        yield main
-        for sub_agent in started:
-            yield sub_agent.reader
-
-    def _reader_of(self, session: Members, run: ForeignRun, history: AgentHistory | None = None) -> _GooseReader:
-        identity = _identity(session)
-        self._read_sessions.add(identity)
-        rows = self._database.rows("messages", "where session_id = ? order by id", identity)
-        ledger = [*self._database.rows("usage_ledger", "where session_id = ? order by id", identity)]
-        return _read_session(session, map(_message, rows), ledger, run, history)
-
-
-def _identity(session: Members) -> str:
-    return as_text(session.get("id")) or ""
-
-
-class _Started(NamedTuple):
-    """A sub-agent, and the tool call of its parent that started it."""
-
-    reader: _GooseReader
-    parent: AgentHistory
-    call_id: str
-
-
-def _insert(events: list[Event], call_id: str, inner: Sequence[Event]) -> None:
-    """Insert events after the tool call that caused them, and after its execution. Times are in whole seconds only."""
-    position = len(events)
-    for number, event in enumerate(events, start=1):
-        if call_id in _call_ids(event):
-            position = number
-    events[position:position] = inner
-
-
-def _call_ids(event: Event) -> list[str | None]:
-    """Return the ids of the tool calls that an answer asks for, or that ran."""
-    if isinstance(event, Call):
-        return [as_text(as_dict(call).get("call_id")) for call in as_list(as_dict(event.response).get("tool_calls"))]
-    if isinstance(event, ToolRun):
-        return [event.call_id]
-    return []
+    sessions: list[SessionRow] = []
+    for row in database.rows("sessions", "order by id"):
+        parent = None
+        if row.get("session_type") == "sub_agent":
+            parent = as_text(row.get("parent_session_id"))
+        sessions.append(SessionRow(as_text(row.get("id")) or "", row, parent, as_text(row.get("name"))))
+    yield from SessionRows(sessions, read_session).runs()
 
 
 def _message(row: Members) -> Members:
@@ -247,7 +169,7 @@ def _read_session(
 ) -> _GooseReader:
     """Read a session into a run. `history` is that of a sub-agent, or None for the main agent."""
     config = stated_object(session.get("model_config_json")) or as_dict(session.get("model_config"))
-    run.identity = _identity(session) or run.identity
+    run.identity = as_text(session.get("id")) or run.identity
     run.provider = as_text(session.get("provider_name"))
     run.model = as_text(config.get("model_name"))
     run.start_time, run.end_time = stated_time(session.get("created_at")), stated_time(session.get("updated_at"))
@@ -296,16 +218,13 @@ class _GooseReader(SessionReader):
         elif role == "user":
             self.close()
             self.add_prompt(blocks, time)
-            self._note_sub_agents(message)
+            for part in map(as_dict, as_list(message.get("content"))):
+                result = as_dict(as_dict(part.get("toolResult")).get("value"))
+                session = as_text(as_dict(result.get("_meta")).get("subagent_session_id"))
+                if session is not None:
+                    self.started_by[session] = as_text(part.get("id")) or ""
         else:
             self.add_gap(f"message {number}", "its role is unknown")
-
-    def _note_sub_agents(self, message: Members) -> None:
-        for part in map(as_dict, as_list(message.get("content"))):
-            result = as_dict(as_dict(part.get("toolResult")).get("value"))
-            session = as_text(as_dict(result.get("_meta")).get("subagent_session_id"))
-            if session is not None:
-                self.started_by[session] = as_text(part.get("id")) or ""
 
     def _add_part(self, message: Members, blocks: list[Payload], time: str) -> None:
         identity, content = message.get("id"), message.get("content")

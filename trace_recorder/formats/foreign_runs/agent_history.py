@@ -124,7 +124,8 @@ class AgentHistory:
         documents = [tool_call.to_document() for tool_call in numbered.tool_calls]
         for tool_call, document in zip(numbered.tool_calls, documents, strict=True):
             self._calls[tool_call.call_id] = document, time
-        call.response = {**as_dict(call.response), "tool_calls": [*_tool_calls_of(call), *documents]}
+        response = as_dict(call.response)
+        call.response = {**response, "tool_calls": [*as_list(response.get("tool_calls")), *documents]}
         self.conversation.add(numbered.to_document())
         self.position = Position(self.conversation, len(self.conversation))
 
@@ -231,10 +232,6 @@ class AgentHistory:
             error=error,
             agent=self.agent,
         )
-
-
-def _tool_calls_of(call: Call) -> list[Payload]:
-    return as_list(as_dict(call.response).get("tool_calls"))
 
 
 @contextmanager

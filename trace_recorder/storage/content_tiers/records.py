@@ -208,14 +208,12 @@ class TextlessRecords:
             return self.digests.of_value(value)
         items: Json = {}
         for name, part in value.items():
-            shown = [self._name(each) for each in name.split("/")]
+            shown = name.split("/")  # a path is "/request/contents"
+            for position, word in enumerate(shown):
+                if word and kept_of(word, BODIES) is None:
+                    shown[position] = self.digests.of_text(word)
             items["/".join(shown)] = _numbers(part)
         return items
-
-    def _name(self, name: str) -> str:
-        if not name or kept_of(name, BODIES) is not None:
-            return name
-        return self.digests.of_text(name)
 
     def _headers(self, value: Payload) -> Payload:
         if not isinstance(value, dict):
