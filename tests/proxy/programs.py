@@ -34,6 +34,8 @@ VOLATILE = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+"
 )
 """The texts that differ between two runs of a program: ids, times, durations, temporary directories."""
+LIMIT_SECONDS = 400
+"""OpenHands first tries several times to fetch its skills, which takes minutes without a network."""
 DONE = Action("Done.", "It is sunny in Tokyo.")
 
 
@@ -352,7 +354,7 @@ def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subproce
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=LIMIT_SECONDS,
             check=False,
         )
     return process, model.sent

@@ -129,8 +129,12 @@ def _block(kind: str | None, data: Members) -> Payload:
         call = stated_call("", data.get("name"), data.get("input"))
         return {"type": "tool_use", "id": data.get("id"), "name": call.name, "input": call.arguments}
     if kind == "tool_result":
-        block: Members = {"type": "tool_result", "tool_use_id": data.get("tool_call_id")}
-        return block | {"content": _result(data), "is_error": stated_flag(data.get("is_error"))}
+        content: Payload = as_text(data.get("content")) or ""
+        if as_text(data.get("data")):
+            image = {"type": "image", "source": _base64(data.get("mime_type"), data.get("data"))}
+            content = [{"type": "text", "text": content}, image]
+        block = {"type": "tool_result", "tool_use_id": data.get("tool_call_id"), "content": content}
+        return {**block, "is_error": stated_flag(data.get("is_error"))}
     if kind == "reasoning":
         return without_none(type="thinking", thinking=data.get("thinking"), signature=data.get("signature") or None)
     if kind == "binary":
@@ -138,15 +142,6 @@ def _block(kind: str | None, data: Members) -> Payload:
     if kind == "image_url":
         return {"type": "image", "source": {"type": "url", "url": data.get("url")}}
     return {**data, "type": kind}
-
-
-def _result(data: Members) -> Payload:
-    """Return the content of a tool's result, which has `data` if it is an image."""
-    content = as_text(data.get("content")) or ""
-    if not as_text(data.get("data")):
-        return content
-    image = {"type": "image", "source": _base64(data.get("mime_type"), data.get("data"))}
-    return [{"type": "text", "text": content}, image] if content else [image]
 
 
 def _base64(media_type: Payload, data: Payload) -> Members:
