@@ -234,7 +234,10 @@ class _GooseReader(SessionReader):
             self._answer["content"] += blocks
             return
         self.close()
-        if self._call is not None and _continues_answer(content):
+        requests = [as_dict(part) for part in as_list(content) if as_dict(part).get("type") == "toolRequest"]
+        meta = as_dict(next(iter(requests), {}).get("_meta"))
+        is_later_call = (as_int(meta.get("goose.toolCall.providerIndex")) or 0) > 0
+        if self._call is not None and is_later_call:
             messages = anthropic_messages.read_message({"role": "assistant", "content": blocks})
             self.history.add_calls(self._call, last_answer(messages), time)
             return
@@ -272,13 +275,6 @@ class _GooseReader(SessionReader):
         for row in ledger:
             if row.get("is_compaction"):
                 self.keep("usage of a compaction", row)
-
-
-def _continues_answer(content: Payload) -> bool:
-    """Return whether the tool calls of a message are later ones of the answer before it."""
-    requests = [as_dict(part) for part in as_list(content) if as_dict(part).get("type") == "toolRequest"]
-    meta = as_dict(next(iter(requests), {}).get("_meta"))
-    return (as_int(meta.get("goose.toolCall.providerIndex")) or 0) > 0
 
 
 FORMAT = Format(
