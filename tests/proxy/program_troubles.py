@@ -82,7 +82,7 @@ class Ended:
 
 
 def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: Sequence[str]) -> Ended:
-    model = TroubledModel(model_of(program), deque(troubles), program.name != "curl")
+    model = TroubledModel(model_of(program), deque(troubles), program.name not in {"aider", "curl"})
     with serving(model) as server:
         home = Path(tempfile.mkdtemp(dir=place))
         command, environment = environment_of(program, server.url, home)
