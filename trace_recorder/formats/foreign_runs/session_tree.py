@@ -72,8 +72,8 @@ class SessionRows:
                 call_id = parent.started_by.get(sub_session.identity, "")
                 agent = agents.agent(sub_session.identity, call_id, sub_session.name)
                 run_of_agent = ForeignRun(identity=sub_session.identity, executions=run.executions)
-                sub_agent = self._read(sub_session, run_of_agent, AgentHistory([], agent))
-                started.append(_SubAgent(sub_agent, parent.reader.history, call_id))
+                read_session = self._read(sub_session, run_of_agent, AgentHistory([], agent))
+                started.append(_SubAgent(read_session, parent.reader.history, call_id))
             for execution in (event for events in agents.executions for event in events):
                 _insert(parent.reader.history.events, _call_ids(execution)[0] or "", [execution])
         for sub_agent in reversed(started):
