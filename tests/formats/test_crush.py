@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -64,14 +65,14 @@ SESSION: list[Row] = [
 SESSIONS = {"s1": None, "m3$$c2": "s1"}
 
 
-def write_database(path: Path, sessions: dict[str, str | None], rows: list[Row], summary: str = "m8") -> Path:
+def write_database(path: Path, sessions: Mapping[str, str | None], rows: list[Row], summary: str = "m8") -> Path:
     """Write a database. `sessions` has the parent of each session. Each second, there is one more message."""
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(_TABLES)
         for identity, parent in sessions.items():
-            values = (identity, parent, "Weather", 220, 15, 0.5, 1767325971, 1767325106)
+            row = (identity, parent, "Weather", 220, 15, 0.5, 1767325971, 1767325106)
             columns = "id, parent_session_id, title, prompt_tokens, completion_tokens, cost, updated_at, created_at"
-            database.execute(f"insert into sessions ({columns}) values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            database.execute(f"insert into sessions ({columns}) values (?, ?, ?, ?, ?, ?, ?, ?)", row)
         for second, (identity, session, role, parts) in enumerate(rows, start=1767325106):
             model, provider = ("gpt-4o", "openai") if role == "assistant" else ("", None)
             text = json.dumps([{"type": kind, "data": data} for kind, data in parts])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def _gives(call_id: str, text: str, **members: Any) -> dict[str, Any]:
     return {"type": "toolResponse", "id": call_id, "toolResult": {"status": "success", "value": value}}
 
 
-def _database(path: Path, sessions: dict[str, str | None], messages: list[tuple[str, str, str, Any]]) -> Path:
+def _database(path: Path, sessions: Mapping[str, str | None], messages: list[tuple[str, str, str, Any]]) -> Path:
     """Write a database of goose 1.52: sessions with their parents, and messages (session, role, id, part or parts)."""
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
