@@ -53,6 +53,8 @@ class Program:
     """How many tools the program's own session file has, which `--join` adds."""
     agents: int = 0
     """How many sub-agents the program names in its requests."""
+    is_patient: bool = False
+    """Whether the program waits for minutes after failed calls, and asks its user after Ctrl-C."""
 
 
 def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
@@ -280,6 +282,7 @@ def _python_programs(tools: Path) -> Iterator[Program]:
         ),
         _mini,
         {"MSWEA_CONFIGURED": "true"},
+        is_patient=True,
     )
     yield Program(
         "OpenHands",
@@ -296,6 +299,7 @@ def _python_programs(tools: Path) -> Iterator[Program]:
             "OPENHANDS_SUPPRESS_BANNER": "1",
         },
         joined_tools=1,
+        is_patient=True,
     )
 
 
