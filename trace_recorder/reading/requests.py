@@ -88,7 +88,10 @@ class RequestReader:
         Return the request without any messages, and the messages that come before the history.
         """
         request = self._items.expand(body, rest)
-        set_member(request, history, [])
+        if history in request:
+            request[history] = []
+        else:
+            set_member(request, history, [])
         base = dialect.read_request(request)
         return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 

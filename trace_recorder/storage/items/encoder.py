@@ -358,7 +358,7 @@ class _EncodedMembers:
         for name, member in members.items():
             value = member.value
             inner: dict[str, JsonMember] = {}
-            if not path:
+            if not path and value.startswith("{"):
                 inner = _members_with_lists(member, self._items)
             if inner and not any(f"/{name}/{inner_name}" in members for inner_name in inner):
                 value = self.add_object(inner, f"/{name}/")
@@ -373,12 +373,11 @@ class _EncodedMembers:
 
 
 def _members_with_lists(member: JsonMember, items: RequestItems) -> dict[str, JsonMember]:
-    """Return the members of a large object that has a list of objects. Return {} for any other member of a request.
+    """Return the members of a large object that has a list of objects. Return {} for any other object in a request.
 
     An object with two members of one name, or with a name that cannot be in a path, is not taken apart.
     """
-    is_large_object = member.value.startswith("{") and items.size_of(member.value) >= MIN_MEMBER_CHARACTERS
-    if not is_large_object or kind_of_name(member.name):
+    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of_name(member.name):
         return {}
     members = inner_members(member)
     by_name = {inner.name: inner for inner in members}

@@ -136,9 +136,13 @@ class ItemTable:
         expanded: dict[str, Payload] = dict(body)
         for name, part in items.items():
             if isinstance(part, int):
-                set_member(expanded, name, self.element(part))
+                value = self.element(part)
             else:
-                set_member(expanded, name, [self.element(number) for number in self.numbers(name, part)])
+                value = [self.element(number) for number in self.numbers(name, part)]
+            if name in expanded:
+                expanded[name] = value
+            else:
+                set_member(expanded, name, value)
         return expanded
 
     def numbers(self, name: str, part: ItemNumbers) -> array[int]:
