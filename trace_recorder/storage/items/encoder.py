@@ -2,8 +2,9 @@
 
 Each LLM request of a conversation repeats the messages before it. `ItemEncoder` takes a request's JSON apart. Each
 element of a list of objects (messages, contents, tools, …) becomes an item. Each large member, and each large string
-inside an element, becomes an item too. An item is written once, in an `item` record, and has a number. The record of
-the request refers to items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are
+inside an element, becomes an item too. A large member that is an object with such a list is taken apart like the
+request itself. An item is written once, in an `item` record, and has a number. The record of the request refers to
+items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are
 the same item if their JSON texts are the same. The rules are the same for every provider, because this module does not
 know the meaning of members.
 
@@ -12,6 +13,7 @@ know the meaning of members.
                  {"s": 3, "value": "…"}                                   a large string inside an element
     in a record  "body": the request with null in place of what is in `items`
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
+                 "items": {"/request/contents": [[0, 41]]}                members of an object in the request
 
 If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full:
 {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
@@ -50,6 +52,7 @@ from trace_recorder.values.json_text import (
     NotJsonError,
     added_elements,
     decode_json,
+    inner_members,
     one_line,
     refuse_lone_surrogates,
     split_members,
@@ -336,21 +339,61 @@ def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) 
         text = decode_json(request)
         members = split_members(text)
     by_name = {member.name: member for member in members}
-    body: list[str] = []
-    parts: dict[str, int | ItemList] = {}
-    for name, member in by_name.items():
-        part = _encode_member(text, member, items)
-        if part is None:
-            body.append(f"{member.name_text}:{member.value}")
-        else:
-            body.append(f"{member.name_text}:null")
-            parts[name] = part
-    skeleton = one_line(items.restored("{" + ",".join(body) + "}"))
+    encoded = _EncodedMembers(text, items)
+    skeleton = one_line(items.restored(encoded.add_object(by_name)))
     prefix = None
     has_duplicates = len(members) != len(by_name)
     if len(request) >= MIN_COMPARED_BYTES and not has_duplicates:
-        prefix = _new_prefix(request, text, by_name, skeleton, parts, items)
-    return _TakenApart(skeleton, parts, prefix)
+        prefix = _new_prefix(request, text, encoded.members, skeleton, encoded.parts, items)
+    return _TakenApart(skeleton, encoded.parts, prefix)
+
+
+class _EncodedMembers:
+    """The members of a request that become items, by their names.
+
+    The name of a member of an object in the request is a path, such as "/request/contents".
+    """
+
+    def __init__(self, text: str, items: RequestItems) -> None:
+        self.parts: dict[str, int | ItemList] = {}
+        self.members: dict[str, JsonMember] = {}
+        self._text = text
+        self._items = items
+
+    def add_object(self, members: Mapping[str, JsonMember], path: str = "") -> str:
+        """Add the members of an object. Return the object's text, with null in place of the members in items."""
+        body: list[str] = []
+        for name, member in members.items():
+            value = member.value
+            inner: dict[str, JsonMember] = {}
+            if not path and value.startswith("{"):
+                inner = _members_with_lists(member, self._items)
+            if inner and not any(f"/{name}/{inner_name}" in members for inner_name in inner):
+                value = self.add_object(inner, f"/{name}/")
+            else:
+                part = _encode_member(self._text, member, self._items)
+                if part is not None:
+                    value = "null"
+                    self.parts[path + name] = part
+                    self.members[path + name] = member
+            body.append(f"{member.name_text}:{value}")
+        return f"{{{','.join(body)}}}"
+
+
+def _members_with_lists(member: JsonMember, items: RequestItems) -> dict[str, JsonMember]:
+    """Return the members of a large object that has a list of objects. Return {} for any other object in a request.
+
+    An object with two members of one name, or with a name that cannot be in a path, is not taken apart.
+    """
+    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of_name(member.name):
+        return {}
+    members = inner_members(member)
+    by_name = {inner.name: inner for inner in members}
+    if len(members) != len(by_name) or any("/" in name for name in (member.name, *by_name)):
+        return {}
+    if not any(inner.elements for inner in members):
+        return {}
+    return by_name
 
 
 def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | ItemList | None:
