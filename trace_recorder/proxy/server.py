@@ -41,6 +41,7 @@ from trace_recorder.proxy.server_messages import Origin, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.token_requests import TokenRequests
 from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for
+from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel, UpgradedConnection, send_event
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
@@ -58,7 +59,6 @@ _HOP_BY_HOP = frozenset(
 """Headers that concern one connection only. They are not forwarded in either direction."""
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode(), RECORDED_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
-_UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
 _guard = Guard()
@@ -158,26 +158,40 @@ class Proxy:
         if incoming.path == MESSAGES_PATH:
             await self._take_message(incoming, send)
             return
-        if (incoming.header("upgrade") or "").lower() == "websocket":
-            # Codex falls back to HTTP at once if it gets this status, and tries again if it gets any other.
-            await _send_error(send, _UPGRADE_REQUIRED, "this proxy does not record websockets, and refuses them.")
-            return
         if (server := self._mcp_server(incoming)) is not None:
             with suppress(ClientGoneError):
                 await self._forward_mcp(incoming, server, send)
             return
+        if (route := await self._route_or_error(incoming, send)) is not None:
+            with suppress(ClientGoneError):
+                await self._forward(incoming, route, send)
+
+    async def upgraded(self, head: AsgiEvent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a request for a websocket: let the websocket pass between the client and the upstream."""
+        incoming, send = _Incoming(head, reader.read), partial(send_event, writer)
+        refused = self._why_refused(incoming)
+        if refused is not None:
+            await _send_error(send, 403, refused)
+        elif (route := await self._route_or_error(incoming, send)) is not None:
+            request = incoming.request_to(route.url, None)
+            request.headers.update(UPGRADE)
+            tunnel = Tunnel(reader, writer, self._recording(incoming, route, request))
+            try:
+                await tunnel.run(self._unrecorded, request)
+            except httpx2.TransportError as error:
+                await _send_error(send, _BAD_GATEWAY, _unreachable(request, error))
+
+    async def _route_or_error(self, incoming: _Incoming, send: Send) -> Route | None:
+        """Return the destination of a request. If there is none, answer with an error, and return None."""
         route = self._route(incoming)
         if route is None:
             names = ", ".join(f"/{name}" for name in self._upstreams)
             await _send_error(send, 404, f"the path has to begin with the name of an upstream: {names}")
-            return
+            return None
         if _leaves_base(route.path):
             await _send_error(send, 400, "the path may not have `..`, because it would leave the upstream's address")
-            return
-        try:
-            await self._forward(incoming, route, send)
-        except ClientGoneError:
-            return
+            return None
+        return route
 
     async def _take_message(self, incoming: _Incoming, send: Send) -> None:
         """Record a message between the program and an MCP server, which `trace-recorder mcp-tap` has seen."""
@@ -324,8 +338,7 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
     try:
         response = await client.send(request, stream=True, auth=None)
     except httpx2.TransportError as error:
-        message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
-        await _send_error(send, _BAD_GATEWAY, message)
+        await _send_error(send, _BAD_GATEWAY, _unreachable(request, error))
         return _BAD_GATEWAY
     try:
         await send(
@@ -339,6 +352,10 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
     finally:
         await response.aclose()
     return response.status_code
+
+
+def _unreachable(request: httpx2.Request, error: httpx2.TransportError) -> str:
+    return f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
 
 
 def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
@@ -470,7 +487,7 @@ def serving(proxy: Proxy, listener: socket.socket) -> Iterator[None]:
         access_log=False,
         lifespan="on",
         loop="asyncio",
-        ws="none",
+        ws=partial(UpgradedConnection, proxy.upgraded),  # type: ignore[arg-type]  # any function that makes a protocol
         server_header=False,
         date_header=False,
         proxy_headers=False,
