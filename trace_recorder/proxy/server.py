@@ -175,7 +175,7 @@ class Proxy:
         elif (route := await self._route_or_error(incoming, send)) is not None:
             request = incoming.request_to(route.url, None)
             request.headers.update(UPGRADE)
-            tunnel = Tunnel(reader, writer, self._recording(incoming, route, request))
+            tunnel = Tunnel(reader, writer, None)
             try:
                 await tunnel.run(self._unrecorded, request)
             except httpx2.TransportError as error:

@@ -10,6 +10,8 @@ uvicorn gives the connection of a request for a websocket to an `UpgradedConnect
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -29,6 +31,8 @@ SWITCHING_PROTOCOLS = 101
 UPGRADE = {"connection": "Upgrade", "upgrade": "websocket"}
 """The headers of one connection that a request for a websocket has."""
 _PIECE = 64 * 1024
+_RESET = struct.pack("ii", 1, 0)
+"""The option of a socket that resets its connection when it is closed."""
 _LINE_END = b"\r\n"
 _OF_CONNECTION = {b"transfer-encoding", b"connection", b"keep-alive"}
 _CLOSED_BY: dict[Direction | None, str] = {"sent": "the client closed it", "received": "the server closed it"}
@@ -51,6 +55,8 @@ class UpgradedConnection(asyncio.StreamReaderProtocol):
             await self._answer(_parse(head), reader, writer)
             await writer.drain()
         except OSError:
+            writer.transport.abort()
+        except asyncio.CancelledError:  # `shutdown` did this; the base class cannot end with a cancelled task
             writer.transport.abort()
         finally:
             self._connections.discard(self)
@@ -191,7 +197,8 @@ class Tunnel:
         return "the server ended the connection"
 
     def _broken(self, error: Exception) -> str:
-        """Break the connection to the client too, because the one to the server is broken. Return what happened."""
+        """Reset the connection to the client too, because the one to the server is broken. Return what happened."""
+        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._writer.transport.abort()
         return f"the connection to the server broke: {error}"
 
