@@ -22,7 +22,7 @@ from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import error_of
 from trace_recorder.dialects.deltas import append_text, finish_texts, merge
-from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
+from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History, Websockets
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
     Members,
@@ -367,6 +367,12 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=Background(lazy_pattern(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
+    websockets=Websockets(
+        {r"/responses/?$": "openai"},
+        frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"}),
+        names_responses=False,
+        media_are_kept=True,
+    ),
 )
 
 COMPACTION = dataclasses.replace(
@@ -375,5 +381,6 @@ COMPACTION = dataclasses.replace(
     addresses={r"/responses/compact/?$": "openai"},
     operation="compaction",
     background=None,
+    websockets=None,
 )
 """The requests that shorten a conversation. The answer has the user's messages, and one item in place of the rest."""
