@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.call_ids import number_messages
-from trace_recorder.dialects.dialect import Dialect
+from trace_recorder.dialects.dialect import Dialect, Websockets
 from trace_recorder.dialects.json_access import Members, as_dict, as_elements, as_int, as_list, as_text
 from trace_recorder.dialects.openai_chat import not_found, read_tool
 from trace_recorder.dialects.openai_responses import MERGE_RULE, JoinedResponse, join_events, read_finished
@@ -145,4 +145,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=None,
+    websockets=Websockets({r"/realtime/?$": "openai"}, _LAST, names_responses=True, media_are_kept=False),
 )
