@@ -156,7 +156,11 @@ def test_what_the_proxy_refuses(tmp_path: Path) -> None:
     """An unknown upstream, a page of another origin and a server that is not there get an error, not a websocket."""
     with proxying(tmp_path, {"own": "http://127.0.0.1:1"}) as proxy:
         address = proxy.url.replace("http:", "ws:")
-        for path, origin, status in (("/other/x", None, 404), ("/own/x", "http://a.example", 403), ("/own/x", None, 502)):
+        for path, origin, status in (
+            ("/other/x", None, 404),
+            ("/own/x", "http://a.example", 403),
+            ("/own/x", None, 502),
+        ):
             with pytest.raises(InvalidStatus) as refused, connect(address + path, origin=origin):  # type: ignore[arg-type]
                 pass
             assert refused.value.response.status_code == status

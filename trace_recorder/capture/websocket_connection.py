@@ -53,11 +53,13 @@ _CREATE, _CREATED, _ERROR = "response.create", "response.created", "error"
 _MESSAGE = "record a message of a websocket"
 
 
-def begin_websocket(binding: Binding, url: str, headers: Sequence[tuple[bytes, bytes]]) -> WebsocketConnection | None:
+def begin_websocket(
+    binding: Binding, url: str, headers: Sequence[tuple[bytes, bytes]], *, seconds_ago: float = 0.0
+) -> WebsocketConnection | None:
     """Return the recording of a websocket that is about to be opened, or None if no model is at this address.
 
     `headers` are those of the handshake. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open
-    here, a later message may belong to a run.
+    here, a later message may belong to a run. If the handshake is over already, `seconds_ago` is how long it took.
     """
     endpoint = None
     with guard.protect("find out whether a websocket goes to a model"):
@@ -66,7 +68,7 @@ def begin_websocket(binding: Binding, url: str, headers: Sequence[tuple[bytes, b
         return None
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
-    return WebsocketConnection(binding, Handshake(endpoint, url, headers, monotonic_seconds()))
+    return WebsocketConnection(binding, Handshake(endpoint, url, headers, monotonic_seconds() - seconds_ago))
 
 
 class _Response(Struct, frozen=True, eq=False):

@@ -33,7 +33,8 @@ import uvicorn
 
 from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.proxy_header import RECORDED_HEADER, TOKEN_HEADER
-from trace_recorder.dialects.endpoints import is_stream_type, recognise
+from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.endpoints import is_stream_type, recognise, recognise_websocket
 from trace_recorder.guard import Guard
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.server_exchange import ServerExchange
@@ -41,6 +42,7 @@ from trace_recorder.proxy.server_messages import Origin, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.token_requests import TokenRequests
 from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for
+from trace_recorder.proxy.websocket_sessions import WebsocketSession
 from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel, UpgradedConnection, send_event
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
@@ -175,11 +177,24 @@ class Proxy:
         elif (route := await self._route_or_error(incoming, send)) is not None:
             request = incoming.request_to(route.url, None)
             request.headers.update(UPGRADE)
-            tunnel = Tunnel(reader, writer, None)
+            tunnel = Tunnel(reader, writer, self._recording(incoming, route, request))
             try:
                 await tunnel.run(self._unrecorded, request)
             except httpx2.TransportError as error:
                 await _send_error(send, _BAD_GATEWAY, _unreachable(request, error))
+
+    def _recording(self, incoming: _Incoming, route: Route, request: httpx2.Request) -> WebsocketSession | None:
+        """Return what records a websocket, or None if it does not lead to a model, or the program records it itself."""
+        endpoint = recognise_websocket(route.url)
+        dialect = None if endpoint is None else dialect_of(endpoint.api)
+        if endpoint is None or dialect is None or dialect.websockets is None:
+            return None
+        if own_run := incoming.header(RECORDED_HEADER):
+            self._sessions.note_own_run(own_run)
+            return None
+        headers = request.headers.raw
+        handshake = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, b"", headers)
+        return WebsocketSession(self._sessions, handshake, dialect.websockets)
 
     async def _route_or_error(self, incoming: _Incoming, send: Send) -> Route | None:
         """Return the destination of a request. If there is none, answer with an error, and return None."""

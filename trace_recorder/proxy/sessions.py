@@ -243,6 +243,10 @@ class Sessions:
         self.has_failed = True
         return None
 
+    def names_session_of(self, request: SessionRequest) -> bool:
+        """Whether the session of a request is known without its prompt."""
+        return self._named_key(request) is not None
+
     def run_of(self, chosen: Sequence[str], session_id: str | None) -> Run | None:
         """Return the run of the session that a path names, or else a program's own id. Without both, `newest_run`.
 
@@ -271,6 +275,11 @@ class Sessions:
             self.own_runs[Path(os.fsdecode(unquote_to_bytes(quoted_path)))] = None
 
     async def _key(self, request: SessionRequest) -> SessionKey:
+        if (key := self._named_key(request)) is not None:
+            return key
+        return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
+
+    def _named_key(self, request: SessionRequest) -> SessionKey | None:
         if request.chosen:
             task, group, attempt = request.chosen
             metadata = (("group", group), ("attempt", attempt))
@@ -282,7 +291,7 @@ class Sessions:
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
         if self._command:
             return SessionKey("program", "", self._task or shlex.join(self._command))
-        return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
+        return None
 
     async def _session(self, key: SessionKey, request: SessionRequest) -> Session:
         """Return the open session with a key. Begin its run if there is none, once for all requests that wait."""

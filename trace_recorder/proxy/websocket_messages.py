@@ -66,7 +66,6 @@ class MessageReader:
             yield message.decode("utf-8", "replace") if self._is_text else message
 
 
-
 def _decoders(direction: Direction, extensions: str) -> list[Extension]:
     """Return the decoder of compressed messages, if the server accepted compression."""
     if not extensions.strip():

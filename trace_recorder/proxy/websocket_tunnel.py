@@ -19,6 +19,7 @@ import httpcore2
 import httpx2
 from websockets.frames import Close
 
+from trace_recorder.guard import Guard
 from trace_recorder.proxy.websocket_messages import MessageReader, UnreadableError
 from trace_recorder.storage.websocket_frames import Direction
 
@@ -35,6 +36,7 @@ _RESET = struct.pack("ii", 1, 0)
 """The option of a socket that resets its connection when it is closed."""
 _LINE_END = b"\r\n"
 _OF_CONNECTION = {b"transfer-encoding", b"connection", b"keep-alive"}
+_guard = Guard()
 _CLOSED_BY: dict[Direction | None, str] = {"sent": "the client closed it", "received": "the server closed it"}
 
 
@@ -110,9 +112,7 @@ class Recording(Protocol):
 class Tunnel:
     """One websocket: the client's streams, and what records it, or None."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: Recording | None
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: Recording | None) -> None:
         self._reader = reader
         self._writer = writer
         self._recording = recording
@@ -207,12 +207,13 @@ class Tunnel:
         reader, recording = self._readers.get(direction), self._recording
         if reader is None or recording is None:
             return
-        try:
-            for message in reader.read(data):
-                await recording.message(direction, message)
-        except UnreadableError as error:
-            self._readers = {}
-            recording.unreadable(str(error))
+        with _guard.protect("record a websocket"):
+            try:
+                for message in reader.read(data):
+                    await recording.message(direction, message)
+            except UnreadableError as error:
+                self._readers = {}
+                recording.unreadable(str(error))
         if self._closed is None and reader.close is not None:
             self._closed = direction, reader.close
 
