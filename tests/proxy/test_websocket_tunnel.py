@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
-from websockets.sync.server import Server, ServerConnection, serve
+from websockets.sync.server import ServerConnection
 
 from tests.proxy.running import RunningProxy, proxying
+from tests.websocket_model import serving_websockets
 
 HEAD_END = b"\r\n\r\n"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -71,8 +72,8 @@ def opened(proxy: RunningProxy, path: str = "/own/v1/realtime?model=m") -> socke
     host, _, port = proxy.url.removeprefix("http://").partition(":")
     connection = socket.create_connection((host, int(port)), SECONDS)
     head = [
-        f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nX-First: 1\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n",
-        f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Protocol: realtime, other\r\n",
+        f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nX-First: 1\r\nConnection: keep-alive, Upgrade\r\n",
+        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Protocol: realtime, other\r\n",
         "Sec-WebSocket-Extensions: x-own; a=1\r\nAuthorization: Bearer k\r\n\r\n",
     ]
     connection.sendall("".join(head).encode())
@@ -167,18 +168,6 @@ def test_what_the_proxy_refuses(tmp_path: Path) -> None:
             assert b"trace_recorder_proxy" in bytes(refused.value.response.body or b"")
 
 
-@contextmanager
-def websocket_server(answer: Callable[[ServerConnection], None]) -> Iterator[str]:
-    """Run a server of websockets. Yield its address."""
-    server: Server
-    with serve(answer, "127.0.0.1", 0, subprotocols=["realtime"], max_size=None) as server:  # type: ignore[list-item]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
-        server.shutdown()
-        thread.join(SECONDS)
-
-
 def through(proxy: RunningProxy) -> ClientConnection:
     """Connect to the websocket server through the proxy."""
     address = proxy.url.replace("http:", "ws:") + "/own/v1/other"
@@ -194,7 +183,11 @@ def test_what_a_client_sees(tmp_path: Path) -> None:
         websocket.send(websocket.recv())
         websocket.close(4321, "that is all")
 
-    with websocket_server(answer) as url, proxying(tmp_path, {"own": url}) as proxy, through(proxy) as client:
+    with (
+        serving_websockets(answer, subprotocols=["realtime"]) as url,
+        proxying(tmp_path, {"own": url}) as proxy,
+        through(proxy) as client,
+    ):
         assert client.subprotocol == "realtime"
         assert [type(each).__name__ for each in client.protocol.extensions] == ["PerMessageDeflate"]
         client.send(iter(["one ", "two ", "thrée"]))
@@ -217,7 +210,7 @@ def test_the_server_sees_how_the_client_ends(tmp_path: Path) -> None:
             websocket.recv(SECONDS)
         ends.append(closed.value.rcvd and (closed.value.rcvd.code, closed.value.rcvd.reason))
 
-    with websocket_server(answer) as url, proxying(tmp_path, {"own": url}) as proxy:
+    with serving_websockets(answer, subprotocols=["realtime"]) as url, proxying(tmp_path, {"own": url}) as proxy:
         with through(proxy) as client:
             client.close(4000, "enough")
         with through(proxy) as client:
@@ -253,7 +246,7 @@ def test_the_proxy_ends_with_websockets_open(tmp_path: Path) -> None:
         with pytest.raises(ConnectionClosed):
             websocket.recv(SECONDS)
 
-    with websocket_server(answer) as url, ExitStack() as connections:
+    with serving_websockets(answer, subprotocols=["realtime"]) as url, ExitStack() as connections:
         with proxying(tmp_path, {"own": url}) as proxy:
             clients = [connections.enter_context(through(proxy)) for _ in range(20)]
         for client in clients:
