@@ -302,7 +302,7 @@ def programs(session: nox.Session) -> None:
     session.run(
         "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), *PROGRAMS, external=True
     )
-    for module in ("programs", "program_troubles", "program_logins", "program_resumes"):
+    for module in ("programs", "program_troubles", "program_logins", "program_resumes", "program_websockets"):
         session.run("python", "-m", f"tests.proxy.{module}", str(tools))
 
 

@@ -73,7 +73,8 @@ def opened(proxy: RunningProxy, path: str = "/own/v1/realtime?model=m") -> socke
     connection = socket.create_connection((host, int(port)), SECONDS)
     head = [
         f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nX-First: 1\r\nConnection: keep-alive, Upgrade\r\n",
-        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\nSec-WebSocket-Protocol: realtime, other\r\n",
+        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n",
+        "Sec-WebSocket-Protocol: realtime, other\r\n",
         "Sec-WebSocket-Extensions: x-own; a=1\r\nAuthorization: Bearer k\r\n\r\n",
     ]
     connection.sendall("".join(head).encode())

@@ -129,7 +129,11 @@ def test_what_names_a_session_names_that_of_a_websocket(tmp_path: Path) -> None:
     """Two websockets with one id in a header are one session, and so are two under one path, or of one program."""
     models = [WebsocketModel(Model(script_of(SCRIPT))) for _ in range(4)]
     waiting = iter(models)
-    with serving_websockets(lambda websocket: next(waiting)(websocket)) as url:
+
+    def answer(websocket: ServerConnection) -> None:
+        next(waiting)(websocket)
+
+    with serving_websockets(answer) as url:
         with proxying(tmp_path / "a", {"openai": url}) as proxy:
             agent(f"{proxy.url}/openai/v1", **{"session-id": "s 1"})
             agent(f"{proxy.url}/openai/v1", **{"session-id": "s 1"})
