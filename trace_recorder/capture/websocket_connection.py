@@ -58,8 +58,9 @@ def begin_websocket(
 ) -> WebsocketConnection | None:
     """Return the recording of a websocket that is about to be opened, or None if no model is at this address.
 
-    `headers` are those of the handshake. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open
-    here, a later message may belong to a run. If the handshake is over already, `seconds_ago` is how long it took.
+    `headers` are those of the handshake. A seam that learns them later may fill the list until it calls `opened` or
+    `refused`. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open here, a later message may
+    belong to a run. If the handshake is over already, `seconds_ago` is how long it took.
     """
     endpoint = None
     with guard.protect("find out whether a websocket goes to a model"):
