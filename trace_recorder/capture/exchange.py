@@ -344,6 +344,12 @@ class Exchange:
             if is_stream or status >= 300:
                 records.note_answer(status, raw)
 
+    def answered_over_websocket(self, status: int, origin: ReplayedFrom | None) -> None:
+        """Take the first event of a response. `origin` is the recorded call that gave it, if a replay answered."""
+        self.response.status = status
+        if origin is not None:
+            self._records.note_origin(origin)
+
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response.
 

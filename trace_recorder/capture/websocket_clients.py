@@ -114,7 +114,7 @@ class WebsocketPatch:
 
     def _binding(self) -> Binding | None:
         """Return who records the connection that the caller of the library opens."""
-        http_client = getattr(_client_in(sys._getframe(2)), "_client", None)
+        http_client = getattr(sdk_client(sys._getframe(2)), "_client", None)
         transport = getattr(http_client, "_transport", None)
         if isinstance(transport, RecordingTransport):
             binding: Binding = transport.binding
@@ -181,7 +181,7 @@ class RecordedWebsocket:
         self._connection = connection
         self._recording = recording
         self._headers = headers
-        self._outgoing, self._incoming = _Fragments(), _Fragments()
+        self._outgoing, self._incoming = JoinedFrames(), JoinedFrames()
         self._is_open = False
         self._written: list[bytes] = []
         """The messages that a thread has written, and that were not sent yet."""
@@ -204,7 +204,7 @@ class RecordedWebsocket:
             connection = self._connection
             self._read_headers()
             response = connection.response
-            self._recording.opened(response.status_code, _raw(response.headers), connection.protocol.subprotocol)
+            self._recording.opened(response.status_code, raw_headers(response.headers), connection.protocol.subprotocol)
             self._is_open = True
 
     def refused(self, error: BaseException) -> None:
@@ -216,12 +216,12 @@ class RecordedWebsocket:
             if response is None:
                 self._recording.refused(error)
             else:
-                self._recording.refused(error, response.status_code, _raw(response.headers))
+                self._recording.refused(error, response.status_code, raw_headers(response.headers))
 
     def _read_headers(self) -> None:
         request = self._connection.request
         if request is not None and not self._headers:
-            self._headers += _raw(request.headers)
+            self._headers += raw_headers(request.headers)
 
     def _restore(self) -> None:
         for owner, name, _ in self._replaced:
@@ -289,7 +289,7 @@ class RecordedWebsocket:
         return send
 
 
-class _Fragments:
+class JoinedFrames:
     """Joins the frames of a message."""
 
     def __init__(self) -> None:
@@ -327,13 +327,14 @@ def _url_of(protocol: Any) -> str:
     return f"{scheme}://{host}{port}{uri.resource_name}"
 
 
-def _raw(headers: Any) -> list[tuple[bytes, bytes]]:
+def raw_headers(headers: Any) -> list[tuple[bytes, bytes]]:
+    """Return headers of `websockets` as pairs of bytes."""
     return [
         (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers.raw_items()
     ]
 
 
-def _client_in(frame: FrameType | None) -> object | None:
+def sdk_client(frame: FrameType | None) -> object | None:
     """Return the client of the SDK that opens a connection, or None if no SDK does.
 
     The nearest function of `openai` has the client as its variable `client`, or it is the method of an object that has

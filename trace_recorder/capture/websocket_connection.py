@@ -29,7 +29,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.exchange import Exchange, begin_over_websocket
@@ -44,12 +46,13 @@ from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.websocket_frames import as_event, without_media
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import Struct, replace
 
 METHOD = "WEBSOCKET"
 """The `method` of a request that is sent over a websocket."""
 SWITCHING_PROTOCOLS = 101
-_CREATE, _CREATED, _ERROR = "response.create", "response.created", "error"
+CREATE, _CREATED, _ERROR = "response.create", "response.created", "error"
 _MESSAGE = "record a message of a websocket"
 
 
@@ -70,6 +73,27 @@ def begin_websocket(
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     return WebsocketConnection(binding, Handshake(endpoint, url, headers, monotonic_seconds() - seconds_ago))
+
+
+class AnswerOrigins:
+    """The origin of the newest answer that a replay in this process gives over a websocket.
+
+    The replay's server states `key` in the header `ORIGIN_HEADER` of its handshake. Nobody else can know it.
+    """
+
+    def __init__(self) -> None:
+        self.key = token_hex(16)
+        self.newest: ReplayedFrom | None = None
+        _origins[self.key] = self
+
+
+_origins: WeakValueDictionary[str, AnswerOrigins] = WeakValueDictionary()
+ORIGIN_HEADER = "trace-recorder-answers"
+
+
+def _origins_in(headers: Sequence[tuple[bytes, bytes]]) -> AnswerOrigins | None:
+    keys = [value.decode("latin-1") for name, value in headers if name.lower() == ORIGIN_HEADER.encode()]
+    return _origins.get(keys[0]) if keys else None
 
 
 class _Response(Struct, frozen=True, eq=False):
@@ -97,6 +121,7 @@ class WebsocketConnection:
         """The websocket in its run: that of the newest message that was sent, or of the handshake."""
         self._in_runs: dict[Run, WebsocketInRun] = {}
         self._is_answered = False
+        self._origins: AnswerOrigins | None = None
         self._ending: Ending | None = None
         self._run = binding.target.open_run()
         self._context = context_of(self._run)
@@ -122,6 +147,7 @@ class WebsocketConnection:
             if self._is_answered:
                 return
             self._is_answered = True
+            self._origins = _origins_in(headers)
             shake, run = self._handshake, self._run
             shake.status, shake.response_headers, shake.subprotocol = status, headers, subprotocol
             shake.error, shake.answered_at = error, monotonic_seconds()
@@ -166,11 +192,11 @@ class WebsocketConnection:
                     here = self._enter(run, context_of(run))
             here.sent += 1
             event = _event(message)
-            if event.get("type") != _CREATE:
+            if event.get("type") != CREATE:
                 here.add("sent", without_media(message, _type(event)))
                 return None
             if not self._websockets.media_are_kept:
-                message = without_media(message, _CREATE)
+                message = without_media(message, CREATE)
             return self._ask(here, event, message, is_inferred=is_inferred, in_event_loop=in_event_loop)
         return None
 
@@ -246,7 +272,8 @@ class WebsocketConnection:
             response.here.received += 1
             exchange = response.exchange
             if not exchange.response.status:
-                exchange.response.status = SWITCHING_PROTOCOLS
+                origin = None if self._origins is None else self._origins.newest
+                exchange.answered_over_websocket(SWITCHING_PROTOCOLS, origin)
             if event_type == _ERROR:
                 exchange.response.status = _status(event) or exchange.response.status
             if exchange.chunk(as_event(without_media(message, event_type))):
