@@ -55,7 +55,8 @@ class WebsocketPatch:
         self._process: Binding | None = None
         self._wrapped: WeakRegistry[Any] = WeakRegistry()
         self._replaced: dict[str, list[ReplacedMethod]] = {}
-        self._import_hook = ImportHook(MODULES, self._patch_imported)
+        self.import_hook = ImportHook(MODULES, self._patch_imported)
+        """Stays in `sys.meta_path` while a wrapped client lives, because SDKs import the library to connect."""
 
     def install(self, binding: Binding) -> None:
         """Record all connections of the process to models. The library is patched when the program imports it."""
@@ -83,8 +84,8 @@ class WebsocketPatch:
     def _patch_all(self) -> None:
         for module in [sys.modules[name] for name in MODULES if name in sys.modules]:
             self._patch(module)
-        if self._import_hook not in sys.meta_path:
-            sys.meta_path.insert(0, self._import_hook)
+        if self.import_hook not in sys.meta_path:
+            sys.meta_path.insert(0, self.import_hook)
 
     def _patch_imported(self, module: ModuleType) -> None:
         with guard.protect("record the websockets of a library that is imported now"):
@@ -107,8 +108,8 @@ class WebsocketPatch:
     def _restore_unneeded(self) -> None:
         if self._is_needed():
             return
-        if self._import_hook in sys.meta_path:
-            sys.meta_path.remove(self._import_hook)
+        if self.import_hook in sys.meta_path:
+            sys.meta_path.remove(self.import_hook)
         for method in [method for methods in self._replaced.values() for method in methods]:
             method.take_out()
 
