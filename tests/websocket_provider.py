@@ -26,6 +26,7 @@ class Session:
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
+        self.is_over = threading.Event()
         self.got: list[bytes] = []
         self.sent: list[bytes] = []
 
@@ -42,6 +43,18 @@ class Session:
             message = event if isinstance(event, str | bytes) else json.dumps(event)
             self.sent.append(message.encode() if isinstance(message, str) else message)
             self.connection.send(message)
+
+    def send_in_fragments(self, event: Payload) -> None:
+        """Send an event as text, in fragments of ten characters."""
+        message = json.dumps(event)
+        self.sent.append(message.encode())
+        self.connection.send(message[at : at + 10] for at in range(0, len(message), 10))
+
+    def wait_until_left(self) -> None:
+        """Wait until the client has closed the connection."""
+        with suppress(ConnectionClosed):
+            while True:
+                self.receive()
 
     def reset(self) -> None:
         """Cut the connection: the client gets a TCP reset."""
@@ -81,6 +94,7 @@ class WebsocketServer:
         script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
         with suppress(ConnectionClosed):
             script(session)
+        session.is_over.set()
 
 
 @contextmanager
