@@ -26,6 +26,7 @@ class Session:
 
     def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
+        self.is_over = threading.Event()
         self.got: list[bytes] = []
         self.sent: list[bytes] = []
 
@@ -42,6 +43,18 @@ class Session:
             message = event if isinstance(event, str | bytes) else json.dumps(event)
             self.sent.append(message.encode() if isinstance(message, str) else message)
             self.connection.send(message)
+
+    def send_in_fragments(self, event: Payload) -> None:
+        """Send an event as text, in fragments of ten characters."""
+        message = json.dumps(event)
+        self.sent.append(message.encode())
+        self.connection.send(message[at : at + 10] for at in range(0, len(message), 10))
+
+    def wait_until_left(self) -> None:
+        """Wait until the client has closed the connection."""
+        with suppress(ConnectionClosed):
+            while True:
+                self.receive()
 
     def reset(self) -> None:
         """Cut the connection: the client gets a TCP reset."""
@@ -61,13 +74,13 @@ class WebsocketServer:
         self._refusals = list(refusals)
         self.sessions: list[Session] = []
         self.requests: list[Any] = []
-        self._server = serve(self._handle, "127.0.0.1", 0, process_request=self._answer, max_size=None)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.server = serve(self._handle, "127.0.0.1", 0, process_request=self._answer, max_size=None)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
         """The URL without a path, with the scheme of HTTP."""
-        return f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
+        return f"http://127.0.0.1:{self.server.socket.getsockname()[1]}"
 
     def _answer(self, connection: ServerConnection, request: Any) -> Any:
         self.requests.append(request)
@@ -81,15 +94,16 @@ class WebsocketServer:
         script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
         with suppress(ConnectionClosed):
             script(session)
+        session.is_over.set()
 
 
 @contextmanager
 def serving_websockets(*scripts: Script, refusals: Sequence[int] = ()) -> Iterator[WebsocketServer]:
     """Serve scripts until the block ends."""
     server = WebsocketServer(scripts, refusals)
-    server._thread.start()
+    server.thread.start()
     try:
         yield server
     finally:
-        server._server.shutdown()
-        server._thread.join()
+        server.server.shutdown()
+        server.thread.join()

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, is_same, model_of, programs
 from tests.provider import serving
+from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, is_same, model_of, programs
 from tests.websocket_model import WebsocketModel, serving_websockets
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
@@ -58,7 +58,10 @@ def compare(program: Program, place: Path) -> str:
         recorded = run(over_websockets, url, place, _proxy(with_websockets))
     for process in (plain, recorded):
         assert process.returncode == expected.returncode, (process.returncode, process.stderr[-800:])
-        assert VOLATILE.sub("*", process.stdout) == VOLATILE.sub("*", expected.stdout), (process.stdout, expected.stdout)
+        assert VOLATILE.sub("*", process.stdout) == VOLATILE.sub("*", expected.stdout), (
+            process.stdout,
+            expected.stdout,
+        )
     assert model.sent, recorded.stderr[-800:]
     before, after = _runs(over_http), _runs(with_websockets)
     assert _calls(after) == _calls(before), (_calls(after), _calls(before))

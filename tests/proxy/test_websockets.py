@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from websockets.sync.server import ServerConnection
 from tests.proxy.running import RunningProxy, proxying
 from tests.scripted_model import SCRIPT, Model, script_of
 from tests.websocket_model import WebsocketModel, serving_websockets
+from trace_recorder import load
 from trace_recorder.capture.proxy_header import RECORDED_HEADER
 from trace_recorder.facts import (
     Fact,
@@ -269,3 +272,26 @@ def test_messages_that_cannot_be_read_leave_a_gap(tmp_path: Path) -> None:
     [run] = proxy.runs()
     assert any(gap.what == "record the messages of a websocket" and "opcode" in gap.why for gap in run.gaps), run.gaps
     assert [call.complete for call in run.llm_interactions] == [False]
+
+
+def test_a_program_that_records_itself_is_recorded_once(tmp_path: Path, model: WebsocketModel) -> None:
+    """A program with a recorder of its own tells the proxy so in the handshake. The server does not see that."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""
+import openai
+import trace_recorder
+with trace_recorder.TrajectoryRecorder({str(tmp_path / "own.json")!r}) as recorder:
+    with recorder.wrap(openai.OpenAI(api_key="k")).responses.connect() as connection:
+        connection.response.create(model="m", input="hi", tools=[{TOOL}])
+        while connection.recv().type != "response.completed":
+            pass
+"""
+    )
+    with serving_websockets(model) as url:
+        options = ["--quiet", "--directory", str(tmp_path / "runs"), "--upstream", f"openai={url}/v1"]
+        command = [sys.executable, "-m", "trace_recorder", "proxy", *options, "--", sys.executable, str(program)]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert len(load(tmp_path / "own.json").llm_interactions) == len(model.sent) == 1
+    assert not [*(tmp_path / "runs").glob("*.jsonl")]

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from trace_recorder.capture.exchange import Exchange
+from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 
 PROXY_VARIABLE = "TRACE_RECORDER_PROXY"
@@ -44,4 +45,9 @@ def headers_for_proxy(exchange: Exchange | None, url: Any) -> dict[str, str]:
     """Return the header that tells the proxy who records a request, if the request goes to the proxy."""
     if proxy_address is None or exchange is None or (url.host, url.port) != proxy_address:
         return {}
-    return {RECORDED_HEADER: quote(os.fsencode(exchange.run.document))}
+    return {RECORDED_HEADER: quoted_document(exchange.run)}
+
+
+def quoted_document(run: Run) -> str:
+    """Return the value of the header for a request of a run."""
+    return quote(os.fsencode(run.document))

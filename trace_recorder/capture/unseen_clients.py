@@ -36,8 +36,8 @@ _AGENT_PROGRAMS = {"claude_agent_sdk": "Claude Code", "claude_code_sdk": "Claude
 """Libraries that run a coding agent, each with the agent. The agent calls models in a process of its own."""
 _MAX_NOTED = 10
 WHAT_IS_SEEN = (
-    "Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen, if they are wrapped or the process is "
-    "instrumented. For all other clients, see What is not seen in docs/attach.md."
+    "Clients of httpx, httpx2, aiohttp, requests, urllib3 and websockets are seen, if they are wrapped or the process "
+    "is instrumented. For all other clients, see What is not seen in docs/attach.md."
 )
 WHAT_IS_ANSWERED = (
     "Only clients of httpx, httpx2, aiohttp, requests and urllib3 2 are answered from a recording. Give the SDK such a "
@@ -158,14 +158,11 @@ class UnseenClients:
     def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         if self._watching:
             with ignore_failures:
-                self._note_lookup(arguments, keywords)
+                host, port = (*arguments, None, None)[:2]
+                connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
+                if connection is not None and connection.library != _WEBSOCKETS:
+                    self.note(connection)
         return original(*arguments, **keywords)
-
-    def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        host, port = (*arguments, None, None)[:2]
-        connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
-        if connection is not None and connection.library != _WEBSOCKETS:
-            self.note(connection)
 
     def note(self, connection: UnseenConnection) -> None:
         """Note a connection to a model that is not recorded."""

@@ -28,89 +28,38 @@ from types import FrameType, ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_recorder.capture.method_seams import ImportHook
+from trace_recorder.capture import proxy_header
 from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard, opening_websockets
 from trace_recorder.capture.transport import RecordingTransport
-from trace_recorder.capture.unseen_clients import UnseenConnection, unseen_clients
+from trace_recorder.capture.unseen_clients import unseen_clients, unseen_connection
 from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
 from trace_recorder.capture.websocket_records import BROKEN, CLOSED_BY_CLIENT, CLOSED_BY_SERVER
 from trace_recorder.dialects.endpoints import recognise_websocket
-from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_lines import error_text
 
-SYNC, ASYNC = "websockets.sync.client", "websockets.asyncio.client"
-MODULES = (SYNC, ASYNC)
 _FIRST_CONTROL_OPCODE = 8
 _CLOSED = 3
 """The value of `protocol.state` after the end of a connection."""
+_SWITCHING_PROTOCOLS = 101
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
 
-class WebsocketPatch:
-    """Records the websockets of wrapped clients, and of the process if it is instrumented. There is one instance."""
+class Handshakes:
+    """What is called instead of the handshakes of the library. `process` returns who records the whole process."""
 
-    def __init__(self) -> None:
-        self._process: Binding | None = None
-        self._wrapped: WeakRegistry[Any] = WeakRegistry()
-        self._replaced: dict[str, list[ReplacedMethod]] = {}
-        self._import_hook = ImportHook(MODULES, self._patch_imported)
+    def __init__(self, process: Callable[[], Binding | None]) -> None:
+        self._process = process
 
-    def install(self, binding: Binding) -> None:
-        """Record all connections of the process to models. The library is patched when the program imports it."""
-        self._process = binding
-        self._patch_all()
-
-    def remove(self) -> None:
-        """Record only the connections of wrapped clients. Connections that are open are recorded to their end."""
-        self._process = None
-        self._restore_unneeded()
-
-    def keep_for(self, client: object) -> None:
-        """Record the connections of a wrapped client."""
-        self._wrapped.add(client)
-        self._patch_all()
-
-    def release(self, client: object) -> None:
-        """Forget a wrapped client."""
-        self._wrapped.discard(client)
-        self._restore_unneeded()
-
-    def _is_needed(self) -> bool:
-        return self._process is not None or any(True for _ in self._wrapped)
-
-    def _patch_all(self) -> None:
-        for module in [sys.modules[name] for name in MODULES if name in sys.modules]:
-            self._patch(module)
-        if self._import_hook not in sys.meta_path:
-            sys.meta_path.insert(0, self._import_hook)
-
-    def _patch_imported(self, module: ModuleType) -> None:
-        with guard.protect("record the websockets of a library that is imported now"):
-            if self._is_needed():
-                self._patch(module)
-
-    def _patch(self, module: ModuleType) -> None:
-        replaced = self._replaced.get(module.__name__)
-        if replaced is None:
-            replaced = [ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands)]
-            if module.__name__ == ASYNC:
-                replaced = [
-                    ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands_async),
-                    ReplacedMethod(module.connect, "__init__", self._connecting),
-                ]
-            self._replaced[module.__name__] = replaced
-        for method in replaced:
-            method.put()
-
-    def _restore_unneeded(self) -> None:
-        if self._is_needed():
-            return
-        if self._import_hook in sys.meta_path:
-            sys.meta_path.remove(self._import_hook)
-        for method in [method for methods in self._replaced.values() for method in methods]:
-            method.take_out()
+    def replaced_methods(self, module: ModuleType) -> list[ReplacedMethod]:
+        """Return the methods of a module of the library that must be replaced."""
+        if hasattr(module.ClientConnection, "connection_lost"):  # the client of asyncio
+            return [
+                ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands_async),
+                ReplacedMethod(module.connect, "__init__", self._connecting),
+            ]
+        return [ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands)]
 
     def _binding(self) -> Binding | None:
         """Return who records the connection that the caller of the library opens."""
@@ -119,7 +68,7 @@ class WebsocketPatch:
         if isinstance(transport, RecordingTransport):
             binding: Binding = transport.binding
             return binding
-        return self._process
+        return self._process()
 
     def _connecting(self, original: Any, connect: Any, uri: str, *arguments: Any, **keywords: Any) -> None:
         """Note that a recorded connection is being opened, because an event loop looks names up in other threads."""
@@ -128,25 +77,31 @@ class WebsocketPatch:
             if recognise_websocket(uri) is not None and self._binding() is not None:
                 opening_websockets.add(connect)
 
-    def _shake_hands(self, original: Any, connection: Any, *arguments: Any, **keywords: Any) -> None:
+    def _shake_hands(
+        self, original: Any, connection: Any, additional_headers: Any = None, *arguments: Any, **keywords: Any
+    ) -> None:
         recorded = self._begin(connection)
         if recorded is None:
-            original(connection, *arguments, **keywords)
+            original(connection, additional_headers, *arguments, **keywords)
             return
+        additional_headers = recorded.with_header_for_proxy(additional_headers)
         try:
-            original(connection, *arguments, **keywords)
+            original(connection, additional_headers, *arguments, **keywords)
         except BaseException as error:
             recorded.refused(error)
             raise
         recorded.opened()
 
-    async def _shake_hands_async(self, original: Any, connection: Any, *arguments: Any, **keywords: Any) -> None:
+    async def _shake_hands_async(
+        self, original: Any, connection: Any, additional_headers: Any = None, *arguments: Any, **keywords: Any
+    ) -> None:
         recorded = self._begin(connection)
         if recorded is None:
-            await original(connection, *arguments, **keywords)
+            await original(connection, additional_headers, *arguments, **keywords)
             return
+        additional_headers = recorded.with_header_for_proxy(additional_headers)
         try:
-            await original(connection, *arguments, **keywords)
+            await original(connection, additional_headers, *arguments, **keywords)
         except BaseException as error:
             recorded.refused(error)
             raise
@@ -161,7 +116,10 @@ class WebsocketPatch:
                 return None
             binding = self._binding()
             if binding is None:
-                unseen_clients.note(UnseenConnection("websockets", urlsplit(url).hostname or ""))
+                parts = urlsplit(url)
+                unseen = unseen_connection(parts.hostname, parts.port)
+                if unseen is not None:
+                    unseen_clients.note(unseen)
         if binding is None:
             return None
         headers: list[tuple[bytes, bytes]] = []
@@ -200,12 +158,25 @@ class RecordedWebsocket:
 
     def opened(self) -> None:
         """Record the server's answer. The thread that receives may be the first to call this."""
-        if not self._is_open:
-            connection = self._connection
+        if self._is_open:
+            return
+        status, headers, subprotocol = _SWITCHING_PROTOCOLS, [], None
+        with guard.protect("read the handshake of a websocket"):
             self._read_headers()
-            response = connection.response
-            self._recording.opened(response.status_code, raw_headers(response.headers), connection.protocol.subprotocol)
-            self._is_open = True
+            response, subprotocol = self._connection.response, self._connection.protocol.subprotocol
+            status, headers = response.status_code, raw_headers(response.headers)
+        self._recording.opened(status, headers, subprotocol)
+        self._is_open = True
+
+    def with_header_for_proxy(self, headers: Any) -> Any:
+        """Return the headers of the handshake. To the proxy, they say that the websocket is recorded here."""
+        with guard.protect("tell the proxy who records a websocket"):
+            uri, run = _uri_of(self._connection.protocol), self._recording.run
+            if run is not None and (uri.host, uri.port) == proxy_header.proxy_address:
+                more = sys.modules["websockets.datastructures"].Headers(headers or {})
+                more[proxy_header.RECORDED_HEADER] = proxy_header.quoted_document(run)
+                return more
+        return headers
 
     def refused(self, error: BaseException) -> None:
         """Record that the handshake failed."""
@@ -229,11 +200,10 @@ class RecordedWebsocket:
 
     def _send_frame(self, original: Callable[[Any], None], frame: Any) -> None:
         message = self._outgoing.add(frame)
-        if message is not None:
-            if message in self._written:
-                self._written.remove(message)
-            else:
-                self._recording.sent(message)
+        if message is not None and message in self._written:
+            self._written.remove(message)
+        elif message is not None:
+            self._recording.sent(message)
         original(frame)
 
     def _put(self, original: Callable[[Any], None], frame: Any) -> None:
@@ -297,17 +267,18 @@ class JoinedFrames:
 
     def add(self, frame: Any) -> bytes | None:
         """Return the whole message if this is its last frame."""
-        if frame.opcode >= _FIRST_CONTROL_OPCODE:
-            return None
-        data = bytes(frame.data)
-        if frame.fin and not self._fragments:
-            return data
-        self._fragments.append(data)
-        if not frame.fin:
-            return None
-        message = b"".join(self._fragments)
-        self._fragments.clear()
-        return message
+        with guard.protect("read a frame of a websocket"):
+            if frame.opcode >= _FIRST_CONTROL_OPCODE:
+                return None
+            data = bytes(frame.data)
+            if frame.fin and not self._fragments:
+                return data
+            self._fragments.append(data)
+            if frame.fin:
+                message = b"".join(self._fragments)
+                self._fragments.clear()
+                return message
+        return None
 
 
 def _large_text(message: Any) -> bytes | None:
@@ -319,8 +290,12 @@ def _large_text(message: Any) -> bytes | None:
     return bytes(message)
 
 
+def _uri_of(protocol: Any) -> Any:
+    return getattr(protocol, "uri", None) or protocol.wsuri
+
+
 def _url_of(protocol: Any) -> str:
-    uri = getattr(protocol, "uri", None) or protocol.wsuri
+    uri = _uri_of(protocol)
     scheme = "wss" if uri.secure else "ws"
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     port = "" if uri.port == _DEFAULT_PORTS[scheme] else f":{uri.port}"
@@ -352,6 +327,3 @@ def sdk_client(frame: FrameType | None) -> object | None:
                     return found
         frame = frame.f_back
     return None
-
-
-websocket_patch = WebsocketPatch()

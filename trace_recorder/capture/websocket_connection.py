@@ -34,12 +34,12 @@ from typing import Protocol
 from weakref import WeakValueDictionary
 
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.exchange import Exchange, begin_over_websocket
+from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.seam import Binding, guard
-from trace_recorder.capture.websocket_records import Ending, Handshake, WebsocketInRun
+from trace_recorder.capture.websocket_records import Ending, Handshake, WebsocketInRun, begin_over_websocket
 from trace_recorder.clocks import monotonic_seconds
-from trace_recorder.dialects.dialect import Websockets, dialect_of
-from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
+from trace_recorder.dialects.dialect import DIALECTS, Websockets
+from trace_recorder.dialects.endpoints import recognise_websocket
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.context import context_of
@@ -96,7 +96,7 @@ def _origins_in(headers: Sequence[tuple[bytes, bytes]]) -> AnswerOrigins | None:
     return _origins.get(keys[0]) if keys else None
 
 
-class _Response(Struct, frozen=True, eq=False):
+class _OpenResponse(Struct, frozen=True, eq=False):
     """An open response, and the run that it belongs to.
 
     `lane` and `event_id` are the `stream_id` and the `event_id` of the event that asked for it, or began it.
@@ -115,16 +115,30 @@ class WebsocketConnection:
         self._binding = binding
         self._handshake = handshake
         self._lock = new_lock()
-        self._websockets = _websockets_of(handshake.endpoint)
-        self._responses: _OpenResponses = _NamedResponses() if self._websockets.names_responses else _Lanes()
+        websockets = DIALECTS[handshake.endpoint.api].websockets
+        if websockets is None:
+            raise AssertionError("unreachable: the endpoint was recognised")
+        self._websockets: Websockets = websockets
+        self._responses: _OpenResponses = _NamedResponses() if websockets.names_responses else _Lanes()
         self._here: WebsocketInRun | None = None
         """The websocket in its run: that of the newest message that was sent, or of the handshake."""
         self._in_runs: dict[Run, WebsocketInRun] = {}
         self._is_answered = False
         self._origins: AnswerOrigins | None = None
         self._ending: Ending | None = None
+        self._guard = guard
+        """The guard of the run of the websocket."""
         self._run = binding.target.open_run()
-        self._context = context_of(self._run)
+        self._context: Mapping[str, Payload] = {}
+        if self._run is not None:
+            self._guard = self._run.guard
+            with self._guard.protect("find the agent that opens a websocket"):
+                self._context = context_of(self._run)
+
+    @property
+    def run(self) -> Run | None:
+        """The run in which the handshake is made. None if there is none, or once the handshake is answered."""
+        return self._run
 
     def opened(self, status: int, headers: Sequence[tuple[bytes, bytes]] = (), subprotocol: str | None = None) -> None:
         """Record that the websocket is open. `status` and `headers` are those of the server's answer."""
@@ -143,7 +157,7 @@ class WebsocketConnection:
         subprotocol: str | None,
         error: BaseException | None = None,
     ) -> None:
-        with self._lock:
+        with self._guard.protect("record the beginning of a websocket"), self._lock:
             if self._is_answered:
                 return
             self._is_answered = True
@@ -164,7 +178,7 @@ class WebsocketConnection:
             here = WebsocketInRun(run, self._handshake, context)
             self._in_runs = {other: there for other, there in self._in_runs.items() if not other.closed}
             self._in_runs[run] = here
-        self._here = here
+        self._here, self._guard = here, run.guard
         return here
 
     def sent(self, message: bytes) -> None:
@@ -178,14 +192,14 @@ class WebsocketConnection:
             await response.exchange.write_request_in_thread()
             self._add(response)
 
-    def _sent(self, message: bytes, *, in_event_loop: bool) -> _Response | None:
+    def _sent(self, message: bytes, *, in_event_loop: bool) -> _OpenResponse | None:
         """Record a message. Return its response if a thread must still write the request."""
         if self._ending is not None:
             return None
-        run, is_inferred = self._run_of_message()
-        if run is None:
-            return None
-        with run.guard.protect(_MESSAGE):
+        with self._guard.protect(_MESSAGE):
+            run, is_inferred = self._run_of_message()
+            if run is None:
+                return None
             here = self._here
             if here is None or here.run is not run:
                 with self._lock:
@@ -212,12 +226,12 @@ class WebsocketConnection:
 
     def _ask(
         self, here: WebsocketInRun, event: dict[str, Payload], body: bytes, *, is_inferred: bool, in_event_loop: bool
-    ) -> _Response | None:
+    ) -> _OpenResponse | None:
         """Begin the response that the client asks for. Return it if a thread must still write the request."""
         exchange = self._begin(here, body, context_of(here.run), is_inferred=is_inferred, in_event_loop=in_event_loop)
         if exchange is None:
             return None
-        response = _Response(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
+        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
         if exchange.is_left_to_thread:
             return response
         self._add(response)
@@ -245,7 +259,7 @@ class WebsocketConnection:
         here.write_messages()
         return begin_over_websocket(here.run, sent, context, in_event_loop=in_event_loop)
 
-    def _add(self, response: _Response) -> None:
+    def _add(self, response: _OpenResponse) -> None:
         """Wait for the events of a response whose request is on file."""
         with self._lock:
             self._responses.ask(response)
@@ -259,7 +273,7 @@ class WebsocketConnection:
         here = self._here
         if here is None or self._ending is not None:
             return
-        with here.run.guard.protect(_MESSAGE):
+        with self._guard.protect(_MESSAGE):
             event = _event(message)
             event_type = _type(event)
             response = self._responses.of(event_type, event)
@@ -275,7 +289,9 @@ class WebsocketConnection:
                 origin = None if self._origins is None else self._origins.newest
                 exchange.answered_over_websocket(SWITCHING_PROTOCOLS, origin)
             if event_type == _ERROR:
-                exchange.response.status = _status(event) or exchange.response.status
+                status = event.get("status")
+                if type(status) is int and 100 <= status <= 599:
+                    exchange.response.status = status
             if exchange.chunk(as_event(without_media(message, event_type))):
                 exchange.write_due()
             if event_type == _ERROR or event_type in self._websockets.last_events:
@@ -284,12 +300,12 @@ class WebsocketConnection:
                     response.here.responses.pop(exchange, None)
                 exchange.ended_without_waiting()
 
-    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> _Response | None:
+    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> _OpenResponse | None:
         """Begin a response that the server makes by itself, after the user's speech or after a change of course."""
         exchange = self._begin(here, b"{}", here.context)
         if exchange is None:
             return None
-        response = _Response(exchange, here, _text(event.get("stream_id")), None)
+        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), None)
         with self._lock:
             self._responses.begin(response, event)
             here.responses[exchange] = None
@@ -311,18 +327,9 @@ class WebsocketConnection:
             if self._ending is not None:
                 return
             self._ending = ending = Ending(ended_by, code, reason, error)
-        self._end(ending)
-
-    def _end(self, ending: Ending) -> None:
         for here in [*self._in_runs.values()]:
-            here.end(ending)
-
-
-def _websockets_of(endpoint: Endpoint) -> Websockets:
-    dialect = dialect_of(endpoint.api)
-    if dialect is None or dialect.websockets is None:
-        raise AssertionError("unreachable: the endpoint was recognised")
-    return dialect.websockets
+            with here.run.guard.protect("record the end of a websocket"):
+                here.end(ending)
 
 
 def _event(message: bytes) -> dict[str, Payload]:
@@ -335,12 +342,6 @@ def _type(event: Mapping[str, Payload]) -> str:
     return event_type if isinstance(event_type, str) else ""
 
 
-def _status(event: Mapping[str, Payload]) -> int | None:
-    """Return the status of HTTP that an error states, or None."""
-    status = event.get("status")
-    return status if type(status) is int and 100 <= status <= 599 else None
-
-
 def _text(value: Payload) -> str | None:
     return value if isinstance(value, str) else None
 
@@ -351,16 +352,16 @@ def _text(value: Payload) -> str | None:
 class _OpenResponses(Protocol):
     """The responses of a websocket that have not ended. The websocket's lock is held during each change."""
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         """Add a response that the client asks for."""
 
-    def begin(self, response: _Response, event: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
         """Add a response that the server begins by an event."""
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         """Return the response that an event of the server belongs to, or None."""
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         """Remove a response that has ended."""
 
 
@@ -371,15 +372,15 @@ class _Lanes:
     """
 
     def __init__(self) -> None:
-        self._lanes: dict[str | None, deque[_Response]] = {}
+        self._lanes: dict[str | None, deque[_OpenResponse]] = {}
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         self._lanes.setdefault(response.lane, deque()).append(response)
 
-    def begin(self, response: _Response, _: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, _: dict[str, Payload]) -> None:
         self.ask(response)
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         name = _text(event.get("stream_id"))
         lane = self._lanes.get(name)
         if lane is None and name is None:
@@ -393,7 +394,7 @@ class _Lanes:
             return next((response for response in responses if not response.exchange.response.chunks), responses[0])
         return responses[0]
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         lane = self._lanes[response.lane]
         lane.remove(response)
         if not lane:
@@ -408,16 +409,16 @@ class _NamedResponses:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Response] = deque()
-        self._by_id: dict[str | None, _Response] = {}
+        self._waiting: deque[_OpenResponse] = deque()
+        self._by_id: dict[str | None, _OpenResponse] = {}
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         self._waiting.append(response)
 
-    def begin(self, response: _Response, event: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
         self._by_id[_response_id(event)] = response
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         if event_type == _ERROR:
             name, waiting = as_dict(event.get("error")).get("event_id"), [*self._waiting]
             if name is None and len(waiting) == 1:
@@ -431,7 +432,7 @@ class _NamedResponses:
             self._by_id[identity] = response = self._waiting.popleft()
         return response
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         if response in self._waiting:
             self._waiting.remove(response)
         self._by_id = {identity: other for identity, other in self._by_id.items() if other is not response}

@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 
 from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.websocket_clients import MODULES, SYNC, JoinedFrames, raw_headers, sdk_client
+from trace_recorder.capture.websocket_clients import JoinedFrames, raw_headers, sdk_client
 from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins
+from trace_recorder.capture.websocket_patch import MODULES
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
@@ -72,7 +73,7 @@ class WebsocketAnswers:
 
     def _patch(self, module: ModuleType) -> None:
         if module.__name__ not in self._replaced:
-            owner, name = (module, "connect") if module.__name__ == SYNC else (module.connect, "__init__")
+            owner, name = (module.connect, "__init__") if isinstance(module.connect, type) else (module, "connect")
             self._replaced[module.__name__] = ReplacedMethod(owner, name, self._connect)
         self._replaced[module.__name__].put()
 
