@@ -408,7 +408,7 @@ def test_everything_is_restored(tmp_path: Path) -> None:
 
     first, second = ended.stdout.splitlines()
     assert first == "[False, False, False] True True"
-    assert {*second.split()} == {"send_frame", "put", "close"}
+    assert {*second.split()} == {"send_frame", "send_request", "put", "close"}
 
 
 # ── kills ────────────────────────────────────────────────────────────────────────────────────────────────────────────

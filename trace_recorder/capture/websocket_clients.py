@@ -28,10 +28,10 @@ from types import FrameType, ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_recorder.capture import proxy_header
+from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.seam import Binding, guard, opening_websockets
+from trace_recorder.capture.seam import Binding, Url, guard, opening_websockets
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.capture.unseen_clients import unseen_clients, unseen_connection
 from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
@@ -77,31 +77,25 @@ class Handshakes:
             if recognise_websocket(uri) is not None and self._binding() is not None:
                 opening_websockets.add(connect)
 
-    def _shake_hands(
-        self, original: Any, connection: Any, additional_headers: Any = None, *arguments: Any, **keywords: Any
-    ) -> None:
+    def _shake_hands(self, original: Any, connection: Any, *arguments: Any, **keywords: Any) -> None:
         recorded = self._begin(connection)
         if recorded is None:
-            original(connection, additional_headers, *arguments, **keywords)
+            original(connection, *arguments, **keywords)
             return
-        additional_headers = recorded.with_header_for_proxy(additional_headers)
         try:
-            original(connection, additional_headers, *arguments, **keywords)
+            original(connection, *arguments, **keywords)
         except BaseException as error:
             recorded.refused(error)
             raise
         recorded.opened()
 
-    async def _shake_hands_async(
-        self, original: Any, connection: Any, additional_headers: Any = None, *arguments: Any, **keywords: Any
-    ) -> None:
+    async def _shake_hands_async(self, original: Any, connection: Any, *arguments: Any, **keywords: Any) -> None:
         recorded = self._begin(connection)
         if recorded is None:
-            await original(connection, additional_headers, *arguments, **keywords)
+            await original(connection, *arguments, **keywords)
             return
-        additional_headers = recorded.with_header_for_proxy(additional_headers)
         try:
-            await original(connection, additional_headers, *arguments, **keywords)
+            await original(connection, *arguments, **keywords)
         except BaseException as error:
             recorded.refused(error)
             raise
@@ -147,6 +141,7 @@ class RecordedWebsocket:
         protocol, assembler = connection.protocol, connection.recv_messages
         self._replaced = [
             (protocol, "send_frame", partial(self._send_frame, protocol.send_frame)),
+            (protocol, "send_request", partial(self._send_request, protocol.send_request)),
             (assembler, "put", partial(self._put, assembler.put)),
             (assembler, "close", partial(self._close, assembler.close)),
         ]
@@ -168,16 +163,6 @@ class RecordedWebsocket:
         self._recording.opened(status, headers, subprotocol)
         self._is_open = True
 
-    def with_header_for_proxy(self, headers: Any) -> Any:
-        """Return the headers of the handshake. To the proxy, they say that the websocket is recorded here."""
-        with guard.protect("tell the proxy who records a websocket"):
-            uri, run = _uri_of(self._connection.protocol), self._recording.run
-            if run is not None and (uri.host, uri.port) == proxy_header.proxy_address:
-                more = sys.modules["websockets.datastructures"].Headers(headers or {})
-                more[proxy_header.RECORDED_HEADER] = proxy_header.quoted_document(run)
-                return more
-        return headers
-
     def refused(self, error: BaseException) -> None:
         """Record that the handshake failed."""
         with guard.protect("record a refused websocket"):
@@ -197,6 +182,12 @@ class RecordedWebsocket:
     def _restore(self) -> None:
         for owner, name, _ in self._replaced:
             vars(owner).pop(name, None)
+
+    def _send_request(self, original: Callable[[Any], None], request: Any) -> None:
+        with guard.protect("tell the proxy who records a websocket"):
+            for name, value in headers_for_proxy(self._recording, Url(_url_of(self._connection.protocol))).items():
+                request.headers[name] = value
+        original(request)
 
     def _send_frame(self, original: Callable[[Any], None], frame: Any) -> None:
         message = self._outgoing.add(frame)
@@ -290,12 +281,8 @@ def _large_text(message: Any) -> bytes | None:
     return bytes(message)
 
 
-def _uri_of(protocol: Any) -> Any:
-    return getattr(protocol, "uri", None) or protocol.wsuri
-
-
 def _url_of(protocol: Any) -> str:
-    uri = _uri_of(protocol)
+    uri = getattr(protocol, "uri", None) or protocol.wsuri
     scheme = "wss" if uri.secure else "ws"
     host = f"[{uri.host}]" if ":" in uri.host else uri.host
     port = "" if uri.port == _DEFAULT_PORTS[scheme] else f":{uri.port}"

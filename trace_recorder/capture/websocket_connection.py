@@ -128,17 +128,13 @@ class WebsocketConnection:
         self._ending: Ending | None = None
         self._guard = guard
         """The guard of the run of the websocket."""
-        self._run = binding.target.open_run()
+        self.run = binding.target.open_run()
+        """The run of the handshake, if one is open."""
         self._context: Mapping[str, Payload] = {}
-        if self._run is not None:
-            self._guard = self._run.guard
+        if self.run is not None:
+            self._guard = self.run.guard
             with self._guard.protect("find the agent that opens a websocket"):
-                self._context = context_of(self._run)
-
-    @property
-    def run(self) -> Run | None:
-        """The run in which the handshake is made. None if there is none, or once the handshake is answered."""
-        return self._run
+                self._context = context_of(self.run)
 
     def opened(self, status: int, headers: Sequence[tuple[bytes, bytes]] = (), subprotocol: str | None = None) -> None:
         """Record that the websocket is open. `status` and `headers` are those of the server's answer."""
@@ -162,10 +158,10 @@ class WebsocketConnection:
                 return
             self._is_answered = True
             self._origins = _origins_in(headers)
-            shake, run = self._handshake, self._run
+            shake, run = self._handshake, self.run
             shake.status, shake.response_headers, shake.subprotocol = status, headers, subprotocol
             shake.error, shake.answered_at = error, monotonic_seconds()
-            self._run = None
+            self.run = None  # it may be kept longer than it lasts
             if error is not None:
                 self._ending = Ending("there was no websocket", error=error)
             if run is not None and not run.closed:
