@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.call_ids import number_messages
-from trace_recorder.dialects.dialect import Dialect, Websockets
+from trace_recorder.dialects.dialect import Dialect, History, Websockets
 from trace_recorder.dialects.json_access import Members, as_dict, as_elements, as_int, as_list, as_text
 from trace_recorder.dialects.openai_chat import not_found, read_tool
 from trace_recorder.dialects.openai_responses import MERGE_RULE, JoinedResponse, join_events, read_finished
@@ -79,6 +79,10 @@ def _with_text(part: Payload) -> Payload:
         return part
     others = {name: value for name, value in members.items() if name not in {"type", "transcript"}}
     return {"type": "output_text", "text": members["transcript"], "modality": "audio", **others}
+
+
+ITEMS = History("input", read_message, MERGE_RULE)
+"""The items of a conversation. Requests do not have them all, so the dialect has no `history`."""
 
 
 # ── streams ──────────────────────────────────────────────────────────────────────────────────────────────────────────

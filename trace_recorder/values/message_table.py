@@ -189,6 +189,16 @@ class MessageTable:
         if number is not None:
             self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
+    def replace(self, message: Message, known: Message) -> None:
+        """Replace a message by the same message, of which more is known. It keeps its number, and all prompts share it."""
+        number = self._numbers.pop(id(message), None)
+        if number is None:
+            return
+        self.messages[number] = known
+        self._numbers[id(known)] = number
+        for keys in self._keys.values():
+            keys.pop(number, None)
+
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return `numbered`, which is `message` with made-up ids.
 
