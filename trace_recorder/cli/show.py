@@ -19,11 +19,13 @@ from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, 
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
 from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
 from trace_recorder.figures.content.kinds import (
+    AUDIO,
     INTERLEAVING,
     REFUSALS,
     SIGNATURES,
     THOUGHTS,
     contents_of_answer,
+    kind_of_part,
     text_beside,
 )
 from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
@@ -152,7 +154,7 @@ class Show:
         yield Entry("prompt", new_messages.summary)
         for message in new_messages.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
-            yield Entry(message.role, shown_text(message.content, full=self._full), indent=4)
+            yield Entry(message.role, shown_text(_with_transcripts(message.content), full=self._full), indent=4)
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
@@ -166,6 +168,8 @@ class Show:
         yield Entry("tokens", tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
+        if response.audio_end_ms is not None:
+            yield Entry("heard", f"the first {response.audio_end_ms} ms, then the user interrupted", style="yellow")
         yield from self._other_contents(response)
 
     def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
@@ -176,7 +180,9 @@ class Show:
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
             if content.kind != REFUSALS:
-                yield Entry(content.kind, shown_text(text_beside(content), full=self._full), style="green")
+                text = text_beside(content)
+                if text not in (response.content or ""):  # the transcript of speech may be the answer
+                    yield Entry(content.kind, shown_text(text, full=self._full), style="green")
                 continue
             refusal = content.raw
             if isinstance(refusal, dict):
@@ -233,6 +239,22 @@ class Show:
             )
         if result.replayed:
             yield Entry("replayed", "the tool did not run", indent, style="cyan")
+
+
+def _with_transcripts(content: Payload) -> Payload:
+    """Return the content of a message with the transcripts of speech as texts."""
+    if not isinstance(content, list):
+        return content
+    return [*map(_with_transcript, content)]
+
+
+def _with_transcript(part: Payload) -> Payload:
+    if kind_of_part(part) != AUDIO or "data" in part or isinstance(part.get("input_audio"), dict):
+        return part
+    transcript = part.get("transcript")
+    if isinstance(transcript, str):
+        return f"(spoken) {transcript}"
+    return "(spoken, without a transcript)"
 
 
 def _describe_server_call(call: MCPCall) -> str:

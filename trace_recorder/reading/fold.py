@@ -67,9 +67,9 @@ from trace_recorder.reading.tool_executions import ToolExecutions
 from trace_recorder.reading.tool_steps import ToolStep
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
-from trace_recorder.values.llm_interaction import LLMInteraction, Websocket
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import MCPServer, ToolResult
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
@@ -119,17 +119,11 @@ class Fold(RunFold):
         self._request_reader = RequestReader(self._items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self._items, self.table, readings=self._request_reader.readings)
 
-    @property
-    def mcp_servers(self) -> tuple[MCPServer, ...]:
-        """The connections to MCP servers."""
+    def connection_fields(self) -> dict[str, Any]:
+        """Return the fields of the trajectory with connections to MCP servers and to models."""
         self._read_waiting()
-        return self._mcp.servers()
-
-    @property
-    def websockets(self) -> tuple[Websocket, ...]:
-        """The websockets to models."""
-        self._read_waiting()
-        return () if self._websockets is None else self._websockets.values()
+        websockets = () if self._websockets is None else self._websockets.values()
+        return {"mcp_servers": self._mcp.servers(), "websockets": websockets}
 
     @property
     def items(self) -> ItemTable:
@@ -301,8 +295,7 @@ class Fold(RunFold):
         if self._websockets is None:
             from trace_recorder.reading.websockets import Websockets  # noqa: PLC0415 - few runs have websockets
 
-            limit = math.inf if self.journal is None else MAX_READINGS
-            self._websockets = Websockets(self._items, self.table, self._request_reader, limit)
+            self._websockets = Websockets(self._items, self.table, self._request_reader)
         return self._websockets
 
     def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
@@ -407,8 +400,7 @@ class Fold(RunFold):
             "agent_steps": steps,
             "metrics": metrics_of(interactions, steps, self.run.redactions),
             "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
-            "mcp_servers": self.mcp_servers,
-            "websockets": self.websockets,
+            **self.connection_fields(),
         }
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:

@@ -23,7 +23,6 @@ Source: OpenAI's guide "Realtime conversations", and the types of the SDK (`open
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -86,9 +85,12 @@ class _Elements:
 
 
 class RealtimePrompts:
-    """Reads the prompts of all realtime conversations of a run. An element is what an item has been at some time."""
+    """Reads the prompts of all realtime conversations of a run. An element is what an item has been at some time.
 
-    def __init__(self, dialect: Dialect, table: MessageTable, max_readings: float = math.inf) -> None:
+    The elements and their messages stay in memory. They have no audio, so their texts are short.
+    """
+
+    def __init__(self, dialect: Dialect, table: MessageTable) -> None:
         self._dialect = dialect
         self._table = table
         self._elements = _Elements()
@@ -98,7 +100,6 @@ class RealtimePrompts:
             ITEMS.read_message,
             ITEMS.merge_rule,
             makes_up_ids=dialect.numbers_calls,
-            max_kept=max_readings,
         )
         self._prompts = TablePrompts(table)
         self._read_up_to = 0
@@ -129,7 +130,8 @@ class RealtimePrompts:
         key = session.digest, json_digest(stated)
         offer = self._offers.get(key)
         if offer is None:
-            base = self._dialect.read_request({"response": {**session.members, **stated, "instructions": None}})
+            members = {name: value for name, value in {**session.members, **stated}.items() if name != "instructions"}
+            base = self._dialect.read_request({"response": members})
             offer = self._offers[key] = replace(base, messages=SharedSequence(), tools=self._table.tools(base.tools))
         elements = array("q", [PREAMBLE])
         instructions = stated.get("instructions") or session.members.get("instructions")

@@ -158,11 +158,9 @@ class ElementReadings:
     def refresh(self, number: int) -> None:
         """Read an element again, of which more is known now. Each of its messages keeps its number in the table.
 
-        The element must not be merged with others.
+        The element must not be merged with others, and must not be put away.
         """
-        messages = self._readings.get(number)
-        if messages is None:  # not read yet, or put away: then it is read when it is needed
-            return
+        messages = self._readings.get(number, [])
         known = self._read_element(self._items.element(number))
         for before, after in zip(messages, known, strict=False):
             self._table.replace(before, after)

@@ -65,7 +65,7 @@ class _Steering(Struct, eq=False):
 class Websockets:
     """The websockets of a run. Call the methods in the order of the records."""
 
-    def __init__(self, items: ItemTable, table: MessageTable, requests: RequestReader, max_readings: float) -> None:
+    def __init__(self, items: ItemTable, table: MessageTable, requests: RequestReader) -> None:
         self.changed: list[str] = []
         """The calls whose answers were found to be interrupted since this list was last empty."""
         self._interrupted: dict[str, int] = {}
@@ -73,7 +73,6 @@ class Websockets:
         self._items = items
         self._table = table
         self._requests = requests
-        self._max_readings = max_readings
         self._prompts: dict[str, RealtimePrompts] = {}
         self._connections: dict[str, _Connection] = {}
         self._warm_ups: dict[str, CallFacts] = {}
@@ -127,16 +126,16 @@ class Websockets:
             raise TrajectoryFormatError("the messages of a websocket cannot be unpacked") from error
         if fact.continues:
             text = connection.remaining + text
-        ends_inside = not text.endswith(b"\n")
-        for direction, message in read_marked(text):
+        end = text.rfind(b"\n") + 1
+        incomplete = b""
+        for direction, message in read_marked(text[:end]):
             event = json_value(message.decode("utf-8", "replace"))
-            connection.remaining = b""
+            incomplete = b""
             if isinstance(event, dict):
                 self._read_event(connection, direction, event)
             elif event is None:
-                connection.remaining = marked(direction, message)
-        if ends_inside:
-            connection.remaining = connection.remaining.removesuffix(b"\n")
+                incomplete = marked(direction, message)
+        connection.remaining = incomplete + text[end:]
 
     def _connection(self, identity: str, api: str | None) -> _Connection:
         connection = self._connections.get(identity)
@@ -147,7 +146,7 @@ class Websockets:
             if dialect is not None and _keeps_conversations(dialect):
                 prompts = self._prompts.get(dialect.name)
                 if prompts is None:
-                    prompts = RealtimePrompts(dialect, self._table, self._max_readings)
+                    prompts = RealtimePrompts(dialect, self._table)
                     self._prompts[dialect.name] = prompts
                 connection.conversation = RealtimeConversation(prompts, self._note_interruption)
         return connection

@@ -163,6 +163,8 @@ class MessageTable:
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
         self.messages: list[Message] = _Messages(messages) if puts_away else [*messages]
+        self.replaced: list[int] = []
+        """The numbers of the messages that were replaced, in this order."""
         self._numbers = {id(message): number for number, message in enumerate(self.messages)}
         self._keys: dict[Key, dict[int, bytes]] = {}
         self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
@@ -195,6 +197,7 @@ class MessageTable:
         if number is None:
             return
         self.messages[number] = known
+        self.replaced.append(number)
         self._numbers[id(known)] = number
         for keys in self._keys.values():
             keys.pop(number, None)
