@@ -26,9 +26,11 @@ from trace_recorder.dialects.endpoints import is_model_server
 from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.values.structs import Struct
 
+_WEBSOCKETS = "websockets"
+"""The library of connections that its own seam notes (`websocket_clients.py`), after it has looked the name up."""
 _HTTP_LIBRARIES = (
     *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
-    *("botocore", "httplib2", "niquests", "tornado"),
+    *("botocore", "httplib2", "niquests", "tornado", _WEBSOCKETS),
 )
 _AGENT_PROGRAMS = {"claude_agent_sdk": "Claude Code", "claude_code_sdk": "Claude Code"}
 """Libraries that run a coding agent, each with the agent. The agent calls models in a process of its own."""
@@ -162,7 +164,12 @@ class UnseenClients:
     def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         host, port = (*arguments, None, None)[:2]
         connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
-        if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
+        if connection is not None and connection.library != _WEBSOCKETS:
+            self.note(connection)
+
+    def note(self, connection: UnseenConnection) -> None:
+        """Note a connection to a model that is not recorded."""
+        if not self._watching or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
             return
         is_new = connection not in self._noted
         self._noted[connection] = monotonic_seconds()

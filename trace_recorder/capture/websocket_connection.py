@@ -56,7 +56,8 @@ _MESSAGE = "record a message of a websocket"
 def begin_websocket(binding: Binding, url: str, headers: Sequence[tuple[bytes, bytes]]) -> WebsocketConnection | None:
     """Return the recording of a websocket that is about to be opened, or None if no model is at this address.
 
-    `headers` are those of the handshake. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open
+    `headers` are those of the handshake. A seam that learns them later may fill the list until it calls `opened` or
+    `refused`. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open
     here, a later message may belong to a run.
     """
     endpoint = None

@@ -24,7 +24,8 @@ from trace_recorder.values.jsonable import describe_error
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.structs import Struct
 
-RUN_ENDED = "the run ended"
+CLOSED_BY_SERVER, CLOSED_BY_CLIENT = "the server closed it", "the client closed it"
+BROKEN, RUN_ENDED = "the connection broke", "the run ended"
 
 
 class Handshake(Struct):

@@ -1,0 +1,84 @@
+"""Websockets of the OpenAI SDK: programs get what they get unrecorded, and every message is on file once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.capture.websocket_programs import (
+    KEY,
+    WAYS,
+    events_on_file,
+    facts,
+    frames_on_file,
+    kinds,
+    received_on_file,
+)
+from tests.websocket_provider import Session, serving_websockets
+from tests.websocket_scenarios import SCENARIOS, SPEECH
+from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.storage.websocket_frames import media_note
+from trace_recorder.values.messages import Payload
+
+pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
+"""The SDK does not, and version 17 of the library warns of it."""
+
+
+def without_speech(messages: list[bytes]) -> list[bytes]:
+    """Return messages as they are on file: with notes in the place of the speech."""
+    for speech in (SPEECH, SPEECH[:64]):
+        note = f'"{media_note(speech)}"'.encode()
+        messages = [message.replace(f'"{speech}"'.encode(), note) for message in messages]
+    return messages
+
+
+def sent_on_file(path: Path) -> list[Payload]:
+    """Return the events on file that the client sent, in the order of the file."""
+    requests = iter(call.raw_request for call in load(path).llm_interactions)
+    frames = iter([json.loads(frame) for frame in frames_on_file(path, "sent")])
+    return [*filter(None, requests), *frames]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_program_gets_what_it_gets_unrecorded(name: str, way: str, tmp_path: Path) -> None:
+    """Events, their classes, exceptions and closing codes are the same. What the server sent and got is on file."""
+    scenario, path = SCENARIOS[name], tmp_path / "run.json"
+    with serving_websockets(scenario.script) as server:
+        unrecorded = WAYS[way](scenario, server.url, lambda client: client)
+        with TrajectoryRecorder(path, strict=True) as recorder:
+            recorded = WAYS[way](scenario, server.url, recorder.wrap)
+        plain, session = server.sessions
+
+    assert recorded == unrecorded
+    assert session.got == plain.got
+    assert received_on_file(path) == sorted(without_speech(session.sent))
+    got = [json.loads(message) for message in without_speech(session.got)]
+    assert sorted(map(json.dumps, sent_on_file(path))) == sorted(map(json.dumps, got))
+    assert KEY.encode() not in path.with_suffix(".jsonl").read_bytes()
+
+
+ORDERS = {
+    "text": ["llm_request", "llm_stream", "llm_response"],
+    "tools": ["llm_request", "llm_stream", "llm_response"] * 2,
+    "steering": [
+        *("llm_request", "llm_stream", "llm_response", "websocket_frames"),
+        *("llm_request", "llm_stream", "llm_response"),
+    ],
+    "realtime": ["websocket_frames", "llm_request", "llm_stream", "llm_response", "websocket_frames"],
+    "interruption": ["websocket_frames", "llm_request", "llm_stream", "llm_response", "websocket_frames"],
+    "cut": ["llm_request", "llm_stream", "llm_response", "websocket_frames"],
+    "unanswered": ["llm_request", "llm_error"],
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_on_file_is_that_of_cause_and_effect(name: str, tmp_path: Path) -> None:
+    """Messages that wait are written before a request. The end of the websocket comes after that of its responses."""
+    scenario, path = SCENARIOS[name], tmp_path / "run.json"
+    with serving_websockets(scenario.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+        WAYS["sync"](scenario, server.url, recorder.wrap)
+
+    assert kinds(path) == ["websocket_start", *ORDERS[name], "websocket_end"]
