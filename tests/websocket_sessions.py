@@ -40,8 +40,7 @@ class Session:
 
     def __init__(self, path: Path, url: str = REALTIME, recorder: TrajectoryRecorder | None = None) -> None:
         self.path = path
-        self.recorder = recorder or TrajectoryRecorder(path, strict=True)
-        self.recorder.start(task="talk")
+        self.recorder = recorder or TrajectoryRecorder(path, strict=True, task="talk")
         connection = begin_websocket(Binding(RecorderTarget(self.recorder), None), url, ())
         assert connection is not None
         self.connection: WebsocketConnection = connection

@@ -274,7 +274,7 @@ class Fold(RunFold):
         """Set the prompt of a call, which became known only after its request. Match the tool results in it."""
         if prompt is None or call.sent is None:
             return
-        call.incremental = prompt
+        call.set_prompt(prompt)
         if prompt.results:
             self._tools.read_request(call, call.sent, [*prompt.results])
 

@@ -34,7 +34,8 @@ def marked(direction: Direction, message: bytes) -> bytes:
 
 def read_marked(text: bytes) -> Iterator[tuple[Direction, bytes]]:
     """Yield the messages in a text with their directions. Lines before the first mark are left out."""
-    direction, lines = None, []
+    direction: Direction | None = None
+    lines: list[bytes] = []
     for line in text.removesuffix(b"\n").split(b"\n"):
         mark = line[: len(_INSIDE)]
         if mark in _DIRECTIONS:

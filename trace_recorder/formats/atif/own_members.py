@@ -91,7 +91,7 @@ AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
 
 
 def values_of_connections(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]:
-    """Return the MCP servers, or the calls of servers, that our view wrote.
+    """Return the MCP servers, the calls of servers, or the websockets, that our view wrote.
 
     Another tool may have a list of its own in this place. Its elements do not name a connection.
     """
