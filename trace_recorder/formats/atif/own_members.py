@@ -31,6 +31,7 @@ class CallExtra(TypedDict, total=False):
     model_asked_for: Payload
     response_id: Payload
     finish_reason: Payload
+    audio_end_ms: Payload
     other_choices: Payload
     choice_extra: Payload
     response_extra: Payload
