@@ -213,6 +213,29 @@ def test_items_are_inserted_deleted_and_retrieved(session: Session) -> None:
     ]
 
 
+def test_settings_that_the_server_has_not_confirmed_stay_after_its_greeting(tmp_path: Path) -> None:
+    """A client may send its settings before the server states the session."""
+    session = Session(tmp_path / "run.json")
+    session.send({"type": "session.update", "session": {"instructions": "Be brief."}})
+    session.receive({"type": "session.created", "session": SESSION})
+    session.answer(typed("assistant", "Hello!", id="item_a"))
+    session.receive({"type": "session.updated", "session": {**SESSION, "instructions": "Be quick."}})
+    session.answer(typed("assistant", "Hm.", id="item_b"))
+
+    run = session.end()
+
+    assert prompts(run) == [[("system", "Be brief.")], [("system", "Be quick."), ("assistant", "Hello!")]]
+
+
+def test_values_that_a_document_cannot_have_are_replaced(session: Session) -> None:
+    """Half of a surrogate pair, and a number that is no number, stay readable."""
+    item = typed("user", "half \ud83d")
+    session.create(item | {"number": float("nan")})
+    session.answer(typed("assistant", "Hello!", id="item_a"))
+
+    assert prompts(session.end()) == [[HELP, ("user", "half \ufffd")]]
+
+
 def test_what_the_server_refuses_is_in_no_later_prompt(session: Session) -> None:
     """An error names the event, or a later item is confirmed first. Speech that is too short is refused by its code."""
     error = {"type": "invalid_request_error", "message": "no"}

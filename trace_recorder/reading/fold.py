@@ -75,7 +75,7 @@ from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 if TYPE_CHECKING:
     from trace_recorder.reading.table_prompts import IncrementalReading
-    from trace_recorder.reading.websockets import Websockets
+    from trace_recorder.reading.websockets import RunWebsockets
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Fold(RunFold):
     _tools: ToolExecutions = field(default_factory=ToolExecutions)
     _mcp: MCPCalls = field(default_factory=MCPCalls)
     _sampled: SampledCalls = field(default_factory=SampledCalls)
-    _websockets: Websockets | None = None
+    _websockets: RunWebsockets | None = None
     """What is known of the run's websockets, if it has any."""
     _steps: list[RecordedStep] = field(default_factory=list)
     _steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
@@ -267,7 +267,7 @@ class Fold(RunFold):
             return
         call = self._call_of(record, ending)
         if self._websockets is not None:
-            self._set_prompt(call, try_call(self._websockets.read_response, _unreadable_request, call))
+            self._set_prompt(call, self._websockets.read_response(call))
         self._read_response(call, is_newest=ending.attempt == call.newest.number)
 
     def _set_prompt(self, call: CallFacts, prompt: IncrementalReading | None) -> None:
@@ -290,12 +290,12 @@ class Fold(RunFold):
             while websockets.changed:
                 self._interactions.pop(websockets.changed.pop(), None)
 
-    def _on_websockets(self) -> Websockets:
+    def _on_websockets(self) -> RunWebsockets:
         """Return what is known of the run's websockets."""
         if self._websockets is None:
-            from trace_recorder.reading.websockets import Websockets  # noqa: PLC0415 - few runs have websockets
+            from trace_recorder.reading.websockets import RunWebsockets  # noqa: PLC0415 - few runs have websockets
 
-            self._websockets = Websockets(self._items, self.table, self._request_reader)
+            self._websockets = RunWebsockets(self._items, self.table, self._request_reader)
         return self._websockets
 
     def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
@@ -368,7 +368,8 @@ class Fold(RunFold):
             if isinstance(call, PutAwayCall) or identity in self._away.before:
                 call = self._away.whole(call)
             if self._websockets is not None and call.incremental is None:
-                self._set_prompt(call, try_call(self._websockets.prompt_of_successor, _unreadable_request, call))
+                note = partial(self._note_unreadable, call)
+                self._set_prompt(call, try_call(self._websockets.prompt_of_successor, note, call))
             interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
             if interaction is not None and self._sampled.inside:
                 interaction = self._sampled.placed(interaction)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, reduce
 
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
@@ -37,7 +37,7 @@ from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.structs import Struct, field, replace
 
 Event = Mapping[str, Payload]
-MOST_UNCONFIRMED = 256
+MOST_UNCONFIRMED = 64
 """At most this many events of a client are remembered, to undo them if the server refuses them."""
 _ROOT = "root"
 _COMMITTED = {"type": "message", "role": "user", "content": [{"type": "input_audio"}]}
@@ -125,7 +125,7 @@ class RealtimePrompts:
         if self.has(number):
             self._readings.refresh(number)
 
-    def read(self, session: Session, stated: dict[str, Payload], numbers: array[int]) -> IncrementalReading:
+    def read(self, session: SessionSettings, stated: dict[str, Payload], numbers: array[int]) -> IncrementalReading:
         """Read a prompt with these elements. `stated` has the parameters of the response that the session has not."""
         key = session.digest, json_digest(stated)
         offer = self._offers.get(key)
@@ -147,15 +147,15 @@ def _nothing_before() -> tuple[RequestReading, list[Message]]:
     return RequestReading(), []
 
 
-class Session(Struct, frozen=True):
+class SessionSettings(Struct, frozen=True):
     """The parameters of a session, and a digest of them."""
 
     members: dict[str, Payload] = field(default_factory=dict)
     digest: bytes = b""
 
     @classmethod
-    def of(cls, members: dict[str, Payload]) -> Session:
-        """Return a session from the members that an event states."""
+    def of(cls, members: dict[str, Payload]) -> SessionSettings:
+        """Return the parameters among the members of a session."""
         known = {name: value for name, value in members.items() if name not in _NO_PARAMETERS}
         return cls(known, json_digest(known))
 
@@ -170,7 +170,11 @@ class RealtimeConversation:
     def __init__(self, prompts: RealtimePrompts, note_interruption: Callable[[str, int], None]) -> None:
         self._prompts = prompts
         self._note_interruption = note_interruption
-        self._session = Session()
+        self._session = SessionSettings()
+        self._confirmed: dict[str, Payload] = {}
+        """The session as the server states it."""
+        self._updates: list[dict[str, Payload]] = []
+        """The changes of the session that the client has sent, and the server has not confirmed."""
         self._order = array("q")
         self._items: dict[str, _Item] = {}
         self._created: list[_Item] = []
@@ -185,8 +189,10 @@ class RealtimeConversation:
         """Read an event of the client."""
         match event.get("type"):
             case "session.update":
-                self._undo_by(event, partial(self._set_session, self._session))
-                self._set_session(Session.of(_merged(self._session.members, as_dict(event.get("session")))))
+                update = as_dict(event.get("session"))
+                self._updates.append(update)
+                self._undo_by(event, partial(self._refuse_update, update))
+                self._set_session()
             case "conversation.item.create":
                 item = self._add(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
                 self._created.append(item)
@@ -202,8 +208,11 @@ class RealtimeConversation:
     def received(self, event: Event) -> None:
         """Read an event of the server."""
         match event.get("type"):
-            case "session.created" | "session.updated":
-                self._set_session(Session.of(as_dict(event.get("session"))))
+            case "session.created" | "session.updated" as kind:
+                self._confirmed = as_dict(event.get("session"))
+                if kind == "session.updated":
+                    del self._updates[:1]
+                self._set_session()
             case "conversation.item.created" | "conversation.item.added" | "conversation.item.done":
                 self._confirm(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
             case "input_audio_buffer.committed":
@@ -238,8 +247,14 @@ class RealtimeConversation:
         elif (as_text(error.get("code")) or "").startswith("input_audio_buffer_commit") and self._committed:
             self._refuse(self._committed[0])
 
-    def _set_session(self, session: Session) -> None:
-        self._session = session
+    def _set_session(self) -> None:
+        if len(self._updates) > MOST_UNCONFIRMED:  # the server confirms nothing
+            self._confirmed = _merged(self._confirmed, self._updates.pop(0))
+        self._session = SessionSettings.of(reduce(_merged, self._updates, self._confirmed))
+
+    def _refuse_update(self, update: dict[str, Payload]) -> None:
+        self._updates = [other for other in self._updates if other is not update]
+        self._set_session()
 
     # ── items ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

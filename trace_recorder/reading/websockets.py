@@ -32,6 +32,8 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.stream_chunks import unpacked
 from trace_recorder.storage.websocket_frames import Direction, marked, read_marked
+from trace_recorder.values.json_text import MAX_DEPTH, NotJsonError, check_depth, replace_lone_surrogates
+from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction, Websocket, stated_error
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
@@ -62,7 +64,7 @@ class _Steering(Struct, eq=False):
     identity: str | None = None
 
 
-class Websockets:
+class RunWebsockets:
     """The websockets of a run. Call the methods in the order of the records."""
 
     def __init__(self, items: ItemTable, table: MessageTable, requests: RequestReader) -> None:
@@ -129,7 +131,7 @@ class Websockets:
         end = text.rfind(b"\n") + 1
         incomplete = b""
         for direction, message in read_marked(text[:end]):
-            event = json_value(message.decode("utf-8", "replace"))
+            event = _json_of(message)
             incomplete = b""
             if isinstance(event, dict):
                 self._read_event(connection, direction, event)
@@ -288,6 +290,19 @@ class Websockets:
 def _keeps_conversations(dialect: Dialect) -> bool:
     """Return whether the server keeps the conversation of a connection, so that requests do not repeat it."""
     return dialect.websockets is not None and dialect.websockets.names_responses
+
+
+def _json_of(message: bytes) -> Payload:
+    """Return the JSON of a message, or None if it is not JSON. Values that a document cannot have are replaced."""
+    text = replace_lone_surrogates(message.decode("utf-8", "replace"))
+    try:
+        check_depth(text, MAX_DEPTH)
+    except NotJsonError:
+        return None
+    value = json_value(text)
+    if "NaN" in text or "Infinity" in text:
+        return to_jsonable(value)
+    return value
 
 
 def _whole_request(call: CallFacts) -> RequestReading:
