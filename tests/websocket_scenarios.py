@@ -227,9 +227,7 @@ def _silent(session: Session) -> None:
 SCENARIOS = {
     "text": Scenario("responses", lambda session: _answer(session, answer("hello")), until_last(create("hi"))),
     "tools": Scenario("responses", _tools, _use_tools),  # type: ignore[arg-type]
-    "lanes": Scenario(
-        "responses", _lanes, until_last(create("a", stream_id="a"), create("b", stream_id="b"), ends=2)
-    ),
+    "lanes": Scenario("responses", _lanes, until_last(create("a", stream_id="a"), create("b", stream_id="b"), ends=2)),
     "steering": Scenario("responses", _steered, _steer),  # type: ignore[arg-type]
     "error": Scenario("responses", _refused, _ask_again),  # type: ignore[arg-type]
     "large": Scenario(

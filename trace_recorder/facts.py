@@ -662,6 +662,10 @@ class WebsocketEndFact(Fact, frozen=True, kw_only=True, gc=False):
     reason: Foreign[Maybe[Text]] = None
 
 
+StreamPart = LLMStreamFact | WebsocketFramesFact
+"""The facts that have a part of a longer text in `zlib`, which is cut at the ends of lines."""
+
+
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):
     """A record that cannot be read as a fact.
 

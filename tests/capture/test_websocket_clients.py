@@ -10,13 +10,11 @@ import pytest
 from tests.capture.websocket_programs import (
     KEY,
     WAYS,
-    events_on_file,
-    facts,
     frames_on_file,
     kinds,
     received_on_file,
 )
-from tests.websocket_provider import Session, serving_websockets
+from tests.websocket_provider import serving_websockets
 from tests.websocket_scenarios import SCENARIOS, SPEECH
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.storage.websocket_frames import media_note

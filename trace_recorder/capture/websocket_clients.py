@@ -45,6 +45,7 @@ MODULES = (SYNC, ASYNC)
 _FIRST_CONTROL_OPCODE = 8
 _CLOSED = 3
 """The value of `protocol.state` after the end of a connection."""
+_SWITCHING_PROTOCOLS = 101
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
 
@@ -201,12 +202,15 @@ class RecordedWebsocket:
 
     def opened(self) -> None:
         """Record the server's answer. The thread that receives may be the first to call this."""
-        if not self._is_open:
-            connection = self._connection
+        if self._is_open:
+            return
+        status, headers, subprotocol = _SWITCHING_PROTOCOLS, [], None
+        with guard.protect("read the handshake of a websocket"):
             self._read_headers()
-            response = connection.response
-            self._recording.opened(response.status_code, _raw(response.headers), connection.protocol.subprotocol)
-            self._is_open = True
+            response, subprotocol = self._connection.response, self._connection.protocol.subprotocol
+            status, headers = response.status_code, _raw(response.headers)
+        self._recording.opened(status, headers, subprotocol)
+        self._is_open = True
 
     def refused(self, error: BaseException) -> None:
         """Record that the handshake failed."""
@@ -230,11 +234,10 @@ class RecordedWebsocket:
 
     def _send_frame(self, original: Callable[[Any], None], frame: Any) -> None:
         message = self._outgoing.add(frame)
-        if message is not None:
-            if message in self._written:
-                self._written.remove(message)
-            else:
-                self._recording.sent(message)
+        if message is not None and message in self._written:
+            self._written.remove(message)
+        elif message is not None:
+            self._recording.sent(message)
         original(frame)
 
     def _put(self, original: Callable[[Any], None], frame: Any) -> None:
@@ -298,17 +301,18 @@ class _Fragments:
 
     def add(self, frame: Any) -> bytes | None:
         """Return the whole message if this is its last frame."""
-        if frame.opcode >= _FIRST_CONTROL_OPCODE:
-            return None
-        data = bytes(frame.data)
-        if frame.fin and not self._fragments:
-            return data
-        self._fragments.append(data)
-        if not frame.fin:
-            return None
-        message = b"".join(self._fragments)
-        self._fragments.clear()
-        return message
+        with guard.protect("read a frame of a websocket"):
+            if frame.opcode >= _FIRST_CONTROL_OPCODE:
+                return None
+            data = bytes(frame.data)
+            if frame.fin and not self._fragments:
+                return data
+            self._fragments.append(data)
+            if frame.fin:
+                message = b"".join(self._fragments)
+                self._fragments.clear()
+                return message
+        return None
 
 
 def _large_text(message: Any) -> bytes | None:

@@ -98,8 +98,14 @@ class WebsocketConnection:
         self._in_runs: dict[Run, WebsocketInRun] = {}
         self._is_answered = False
         self._ending: Ending | None = None
+        self._guard = guard
+        """The guard of the run of the websocket."""
         self._run = binding.target.open_run()
-        self._context = context_of(self._run)
+        self._context: Mapping[str, Payload] = {}
+        if self._run is not None:
+            self._guard = self._run.guard
+            with self._guard.protect("find the agent that opens a websocket"):
+                self._context = context_of(self._run)
 
     def opened(self, status: int, headers: Sequence[tuple[bytes, bytes]] = (), subprotocol: str | None = None) -> None:
         """Record that the websocket is open. `status` and `headers` are those of the server's answer."""
@@ -118,7 +124,7 @@ class WebsocketConnection:
         subprotocol: str | None,
         error: BaseException | None = None,
     ) -> None:
-        with self._lock:
+        with self._guard.protect("record the beginning of a websocket"), self._lock:
             if self._is_answered:
                 return
             self._is_answered = True
@@ -138,7 +144,7 @@ class WebsocketConnection:
             here = WebsocketInRun(run, self._handshake, context)
             self._in_runs = {other: there for other, there in self._in_runs.items() if not other.closed}
             self._in_runs[run] = here
-        self._here = here
+        self._here, self._guard = here, run.guard
         return here
 
     def sent(self, message: bytes) -> None:
@@ -156,10 +162,10 @@ class WebsocketConnection:
         """Record a message. Return its response if a thread must still write the request."""
         if self._ending is not None:
             return None
-        run, is_inferred = self._run_of_message()
-        if run is None:
-            return None
-        with run.guard.protect(_MESSAGE):
+        with self._guard.protect(_MESSAGE):
+            run, is_inferred = self._run_of_message()
+            if run is None:
+                return None
             here = self._here
             if here is None or here.run is not run:
                 with self._lock:
@@ -233,7 +239,7 @@ class WebsocketConnection:
         here = self._here
         if here is None or self._ending is not None:
             return
-        with here.run.guard.protect(_MESSAGE):
+        with self._guard.protect(_MESSAGE):
             event = _event(message)
             event_type = _type(event)
             response = self._responses.of(event_type, event)
@@ -284,11 +290,9 @@ class WebsocketConnection:
             if self._ending is not None:
                 return
             self._ending = ending = Ending(ended_by, code, reason, error)
-        self._end(ending)
-
-    def _end(self, ending: Ending) -> None:
         for here in [*self._in_runs.values()]:
-            here.end(ending)
+            with here.run.guard.protect("record the end of a websocket"):
+                here.end(ending)
 
 
 def _websockets_of(endpoint: Endpoint) -> Websockets:

@@ -1,0 +1,68 @@
+"""Each place at which recording touches a websocket fails in turn, and the program gets what it gets unrecorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("websockets")
+
+from tests.capture.websocket_programs import WAYS
+from tests.isolation.hooks import fail
+from tests.websocket_provider import serving_websockets
+from tests.websocket_scenarios import SCENARIOS
+from trace_recorder import TrajectoryRecorder
+from trace_recorder.capture import attempt_records, exchange, websocket_clients, websocket_connection, websocket_records
+from trace_recorder.capture.received_response import ReceivedResponse
+from trace_recorder.recording.run import Run
+from trace_recorder.storage import stream_chunks
+from trace_recorder.storage.journal import Journal
+
+pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
+HOOKS: list[tuple[Any, str]] = [
+    *((websocket_clients, name) for name in ("_url_of", "_client_in", "recognise_websocket", "_raw")),
+    (websocket_clients._Fragments, "__init__"),
+    (websocket_clients.RecordedWebsocket, "_ended"),
+    *((websocket_connection, name) for name in ("json_value", "context_of", "without_media", "as_event")),
+    *((websocket_connection, name) for name in ("begin_over_websocket", "WebsocketInRun", "SentRequest")),
+    *((websocket_connection._Lanes, name) for name in ("ask", "of", "remove")),
+    *((websocket_records, name) for name in ("marked", "clean_url", "merge_facts", "WebsocketEndFact")),
+    *((exchange, "identify"), (attempt_records, "join_stream"), (stream_chunks, "describe_chunks")),
+    *((ReceivedResponse, name) for name in ("chunk", "flush", "set_form", "finish")),
+    *((Run, name) for name in ("append", "append_body", "learn", "next_id")),
+    (Journal, "append_all"),
+]
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """Return the kind of client."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def unrecorded(way: str) -> Any:
+    """Return what the program gets without a recorder."""
+    scenario = SCENARIOS["steering"]
+    with serving_websockets(scenario.script) as server:
+        return WAYS[way](scenario, server.url, lambda client: client)
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook[1])
+def test_a_failing_hook_does_not_reach_the_program(
+    hook: tuple[Any, str], way: str, unrecorded: Any, tmp_path: Path
+) -> None:
+    """Events, exceptions and closing codes are those without a recorder."""
+    scenario = SCENARIOS["steering"]
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    recorder.start()
+    with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*hook, fail)
+        recorded = WAYS[way](scenario, server.url, recorder.wrap)
+        got = server.sessions[0].got
+    recorder.finalize()
+
+    assert recorded == unrecorded
+    assert len(got) == 2
