@@ -351,7 +351,9 @@ def test_damaged_messages_cost_only_themselves(session: Session) -> None:
     fold.add(read_records(journal_of(*records)))
     run = fold.trajectory("unknown")
 
-    assert [gap.why for gap in run.gaps] == ["record 7: TrajectoryFormatError: the messages of a websocket cannot be unpacked"]
+    assert [gap.why for gap in run.gaps] == [
+        "record 7: TrajectoryFormatError: the messages of a websocket cannot be unpacked"
+    ]
     begun = [HELP, heard("Question 0?"), spoke("Answer 0.")]
     assert prompts(run) == [begun[:2], begun, [*begun, spoke("Answer 1."), heard(None)]]
 

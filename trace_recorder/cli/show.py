@@ -245,16 +245,16 @@ def _with_transcripts(content: Payload) -> Payload:
     """Return the content of a message with the transcripts of speech as texts."""
     if not isinstance(content, list):
         return content
-    return [*map(_with_transcript, content)]
-
-
-def _with_transcript(part: Payload) -> Payload:
-    if kind_of_part(part) != AUDIO or "data" in part or isinstance(part.get("input_audio"), dict):
-        return part
-    transcript = part.get("transcript")
-    if isinstance(transcript, str):
-        return f"(spoken) {transcript}"
-    return "(spoken, without a transcript)"
+    shown = []
+    for part in content:
+        is_spoken = kind_of_part(part) == AUDIO and not {"data", "input_audio", "audio_url"} & part.keys()
+        if is_spoken and isinstance(part.get("transcript"), str):
+            shown.append(f"(spoken) {part['transcript']}")
+        elif is_spoken:
+            shown.append("(spoken, without a transcript)")
+        else:
+            shown.append(part)
+    return shown
 
 
 def _describe_server_call(call: MCPCall) -> str:

@@ -75,7 +75,7 @@ from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 if TYPE_CHECKING:
     from trace_recorder.reading.table_prompts import IncrementalReading
-    from trace_recorder.reading.websockets import RunWebsockets
+    from trace_recorder.reading.websockets import RunWebsockets, WebsocketFact
 
 
 @dataclass(slots=True)
@@ -278,17 +278,12 @@ class Fold(RunFold):
         if prompt.results:
             self._tools.read_request(call, call.sent, [*prompt.results])
 
-    def _read_websocket(self, record: Record, fact: WebsocketStartFact | WebsocketFramesFact | WebsocketEndFact) -> None:
+    def _read_websocket(self, record: Record, fact: WebsocketFact) -> None:
         """Read the beginning or the end of a websocket, or messages that belong to no response."""
         websockets = self._on_websockets()
-        if isinstance(fact, WebsocketStartFact):
-            websockets.read_start(record, fact)
-        elif isinstance(fact, WebsocketEndFact):
-            websockets.read_end(fact)
-        else:
-            websockets.read_frames(fact)
-            while websockets.changed:
-                self._interactions.pop(websockets.changed.pop(), None)
+        websockets.read(record, fact)
+        while websockets.changed:
+            self._interactions.pop(websockets.changed.pop(), None)
 
     def _on_websockets(self) -> RunWebsockets:
         """Return what is known of the run's websockets."""

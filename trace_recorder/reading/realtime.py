@@ -26,6 +26,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
+from itertools import zip_longest
 
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
@@ -187,50 +188,15 @@ class RealtimeConversation:
 
     def sent(self, event: Event) -> None:
         """Read an event of the client."""
-        match event.get("type"):
-            case "session.update":
-                update = as_dict(event.get("session"))
-                self._updates.append(update)
-                self._undo_by(event, partial(self._refuse_update, update))
-                self._set_session()
-            case "conversation.item.create":
-                item = self._add(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
-                self._created.append(item)
-                self._undo_by(event, partial(self._refuse, item))
-            case "input_audio_buffer.commit":
-                self._committed.append(self._add(_COMMITTED, None))
-                self._undo_by(event, partial(self._refuse, self._committed[-1]))
-            case "conversation.item.truncate":
-                self._truncate(event)
-            case "conversation.item.delete":
-                self._delete(event)
+        read = _SENT.get(as_text(event.get("type")) or "")
+        if read is not None:
+            read(self, event)
 
     def received(self, event: Event) -> None:
         """Read an event of the server."""
-        match event.get("type"):
-            case "session.created" | "session.updated" as kind:
-                self._confirmed = as_dict(event.get("session"))
-                if kind == "session.updated":
-                    del self._updates[:1]
-                self._set_session()
-            case "conversation.item.created" | "conversation.item.added" | "conversation.item.done":
-                self._confirm(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
-            case "input_audio_buffer.committed":
-                speech = {**_COMMITTED, "id": event.get("item_id")}
-                self._confirm(speech, as_text(event.get("previous_item_id")))
-            case "conversation.item.retrieved":
-                item = as_dict(event.get("item"))
-                known = self._items.get(as_text(item.get("id")) or "")
-                if known is not None:
-                    self._change(known, item)
-            case "conversation.item.input_audio_transcription.completed":
-                self._transcribe(event)
-            case "conversation.item.truncated":
-                self._truncate(event)
-            case "conversation.item.deleted":
-                self._delete(event)
-            case "error":
-                self._refused(as_dict(event.get("error")))
+        read = _RECEIVED.get(as_text(event.get("type")) or "")
+        if read is not None:
+            read(self, event)
 
     def _undo_by(self, event: Event, undo: Callable[[], None]) -> None:
         identity = as_text(event.get("event_id"))
@@ -239,13 +205,26 @@ class RealtimeConversation:
             if len(self._undo) > MOST_UNCONFIRMED:
                 del self._undo[next(iter(self._undo))]
 
-    def _refused(self, error: Event) -> None:
+    def _undo_refused(self, event: Event) -> None:
         """Undo the event of the client that an error names. Speech that was too short is not in the conversation."""
+        error = as_dict(event.get("error"))
         undo = self._undo.pop(as_text(error.get("event_id")) or "", None)
         if undo is not None:
             undo()
         elif (as_text(error.get("code")) or "").startswith("input_audio_buffer_commit") and self._committed:
             self._refuse(self._committed[0])
+
+    def _update_session(self, event: Event) -> None:
+        update = as_dict(event.get("session"))
+        self._updates.append(update)
+        self._undo_by(event, partial(self._refuse_update, update))
+        self._set_session()
+
+    def _confirm_session(self, event: Event) -> None:
+        self._confirmed = as_dict(event.get("session"))
+        if event.get("type") == "session.updated":
+            del self._updates[:1]
+        self._set_session()
 
     def _set_session(self) -> None:
         if len(self._updates) > MOST_UNCONFIRMED:  # the server confirms nothing
@@ -257,6 +236,16 @@ class RealtimeConversation:
         self._set_session()
 
     # ── items ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _create(self, event: Event) -> None:
+        item = self._add(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
+        self._created.append(item)
+        self._undo_by(event, partial(self._refuse, item))
+
+    def _commit(self, event: Event) -> None:
+        item = self._add(_COMMITTED, None)
+        self._committed.append(item)
+        self._undo_by(event, partial(self._refuse, item))
 
     def _add(self, json: dict[str, Payload], previous: str | None) -> _Item:
         """Add an item after the item with the id `previous`, or at the end if there is no such item."""
@@ -272,14 +261,15 @@ class RealtimeConversation:
             self._items[identity] = item
         return item
 
-    def _confirm(self, json: dict[str, Payload], previous: str | None) -> None:
+    def _confirm(self, event: Event) -> None:
         """Read an item that the server has added. It may be one that is known, or one that the client has sent."""
+        json = as_dict(event.get("item")) or {**_COMMITTED, "id": event.get("item_id")}
         identity = as_text(json.get("id"))
         item = self._items.get(identity or "")
         if item is None:
             item = self._unconfirmed(json)
         if item is None:
-            self._add(json, previous)
+            self._add(json, as_text(event.get("previous_item_id")))
             return
         for waiting in (self._created, self._committed):
             if item in waiting:
@@ -305,14 +295,19 @@ class RealtimeConversation:
                 waiting.remove(item)
         self._remove(item)
 
-    def _remove(self, item: _Item) -> None:
-        if item.number in self._order:
+    def _remove(self, item: _Item | None) -> None:
+        if item is not None and item.number in self._order:
             self._order.remove(item.number)
 
     def _delete(self, event: Event) -> None:
-        item = self._items.get(as_text(event.get("item_id")) or "")
-        if item is not None:
-            self._remove(item)
+        self._remove(self._items.get(as_text(event.get("item_id")) or ""))
+
+    def _retrieve(self, event: Event) -> None:
+        """Read an item as the server knows it."""
+        item = as_dict(event.get("item"))
+        known = self._items.get(as_text(item.get("id")) or "")
+        if known is not None:
+            self._change(known, item)
 
     def _change(self, item: _Item, json: dict[str, Payload]) -> None:
         """Set what is known of an item. What was known of its parts before, such as a transcript, stays known."""
@@ -364,7 +359,10 @@ class RealtimeConversation:
         return self._prompts.read(self._session, others, numbers)
 
     def _element_of(self, item: Payload) -> int:
-        """Return the element of an item in a request, which may refer to an item by its id. Return -1 if it is unknown."""
+        """Return the element of an item in a request, which may refer to an item by its id.
+
+        Return `PREAMBLE` if there is no such item.
+        """
         members = as_dict(item)
         if members.get("type") != "item_reference":
             return self._prompts.add_inline(item)
@@ -386,6 +384,29 @@ class RealtimeConversation:
             item.made_by = interaction_id
             for index in item.audio_ends:
                 self._cut(item, index)
+
+
+_SENT: Mapping[str, Callable[[RealtimeConversation, Event], None]] = {
+    "session.update": RealtimeConversation._update_session,
+    "conversation.item.create": RealtimeConversation._create,
+    "input_audio_buffer.commit": RealtimeConversation._commit,
+    "conversation.item.truncate": RealtimeConversation._truncate,
+    "conversation.item.delete": RealtimeConversation._delete,
+}
+_RECEIVED: Mapping[str, Callable[[RealtimeConversation, Event], None]] = {
+    "session.created": RealtimeConversation._confirm_session,
+    "session.updated": RealtimeConversation._confirm_session,
+    "conversation.item.created": RealtimeConversation._confirm,
+    "conversation.item.added": RealtimeConversation._confirm,
+    "conversation.item.done": RealtimeConversation._confirm,
+    "input_audio_buffer.committed": RealtimeConversation._confirm,
+    "conversation.item.retrieved": RealtimeConversation._retrieve,
+    "conversation.item.input_audio_transcription.completed": RealtimeConversation._transcribe,
+    "conversation.item.truncated": RealtimeConversation._truncate,
+    "conversation.item.deleted": RealtimeConversation._delete,
+    "error": RealtimeConversation._undo_refused,
+}
+"""The events of the client and of the server that change a conversation, each with the method that reads them."""
 
 
 def _merged(known: dict[str, Payload], stated: dict[str, Payload]) -> dict[str, Payload]:
@@ -411,19 +432,15 @@ def _with_parts(known: dict[str, Payload], stated: dict[str, Payload]) -> dict[s
     """Return an item as it is stated now, with what was known of its parts before."""
     before, parts = as_list(known.get("content")), as_list(stated.get("content"))
     merged = {**_stated(known), **_stated(stated)}
-    if before or parts:
-        merged["content"] = [
-            *(_with_part(old, new) for old, new in zip(before, parts, strict=False)),
-            *before[len(parts) :],
-            *parts[len(before) :],
-        ]
+    content = []
+    for old, new in zip_longest(before, parts):
+        if isinstance(old, dict) and isinstance(new, dict):
+            content.append({**_stated(old), **_stated(new)})
+        else:
+            content.append(old if new is None else new)
+    if content:
+        merged["content"] = content
     return merged
-
-
-def _with_part(known: Payload, stated: Payload) -> Payload:
-    if isinstance(known, dict) and isinstance(stated, dict):
-        return {**_stated(known), **_stated(stated)}
-    return stated
 
 
 def _with_member(item: dict[str, Payload], index: int, name: str, value: Payload) -> dict[str, Payload]:

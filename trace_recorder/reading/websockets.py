@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from trace_recorder.dialects.call_ids import count_made_up
-from trace_recorder.dialects.dialect import Dialect, dialect_of
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.json_access import as_dict, as_text, json_value
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.facts import LLMRequestFact, WebsocketEndFact, WebsocketFramesFact, WebsocketStartFact
@@ -37,9 +37,10 @@ from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction, Websocket, stated_error
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
-from trace_recorder.values.structs import Struct, field, replace
+from trace_recorder.values.structs import Struct, replace
 
 Event = dict[str, Payload]
+WebsocketFact = WebsocketStartFact | WebsocketFramesFact | WebsocketEndFact
 
 
 def is_warm_up(request: LLMRequestFact) -> bool:
@@ -91,35 +92,38 @@ class RunWebsockets:
 
     # ── the facts of websockets ──────────────────────────────────────────────────────────────────────────────────────
 
-    def read_start(self, record: Record, fact: WebsocketStartFact) -> None:
-        """Read the beginning of a websocket, or its refusal."""
-        connection = self._connection(fact.connection_id, fact.api)
-        connection.value = replace(
-            connection.value,
-            api=fact.api,
-            provider=fact.provider,
-            model=fact.model,
-            url=fact.url,
-            timestamp=record.time,
-            status=fact.status,
-            error=stated_error(fact.error),
-        )
+    def read(self, record: Record, fact: WebsocketFact) -> None:
+        """Read the beginning of a websocket, its end, or messages that belong to no response.
 
-    def read_end(self, fact: WebsocketEndFact) -> None:
-        """Read the end of a websocket."""
-        connection = self._connection(fact.connection_id, None)
-        connection.value = replace(
-            connection.value,
-            duration_seconds=fact.duration_seconds,
-            code=fact.code,
-            reason=fact.reason,
-            ended_by=fact.ended_by,
-            sent=fact.sent,
-            received=fact.received,
-        )
+        Raises TrajectoryFormatError if messages cannot be unpacked.
+        """
+        if isinstance(fact, WebsocketFramesFact):
+            self._read_frames(fact)
+        elif isinstance(fact, WebsocketStartFact):
+            connection = self._connection(fact.connection_id, fact.api)
+            connection.value = replace(
+                connection.value,
+                api=fact.api,
+                provider=fact.provider,
+                model=fact.model,
+                url=fact.url,
+                timestamp=record.time,
+                status=fact.status,
+                error=stated_error(fact.error),
+            )
+        else:
+            connection = self._connection(fact.connection_id, None)
+            connection.value = replace(
+                connection.value,
+                duration_seconds=fact.duration_seconds,
+                code=fact.code,
+                reason=fact.reason,
+                ended_by=fact.ended_by,
+                sent=fact.sent,
+                received=fact.received,
+            )
 
-    def read_frames(self, fact: WebsocketFramesFact) -> None:
-        """Read messages that belong to no response. Raises TrajectoryFormatError if they cannot be unpacked."""
+    def _read_frames(self, fact: WebsocketFramesFact) -> None:
         connection = self._connection(fact.connection_id, None)
         try:
             text = unpacked(fact.zlib)
@@ -145,7 +149,7 @@ class RunWebsockets:
             connection = self._connections[identity] = _Connection(Websocket(identity))
         if connection.conversation is None:
             dialect = dialect_of(api)
-            if dialect is not None and _keeps_conversations(dialect):
+            if dialect is not None and dialect.websockets is not None and dialect.websockets.names_responses:
                 prompts = self._prompts.get(dialect.name)
                 if prompts is None:
                     prompts = RealtimePrompts(dialect, self._table)
@@ -282,14 +286,7 @@ class RunWebsockets:
             SharedSequence(), table.tools(tuple(tools)), parameters, own.model, instructions=len(instructions)
         )
         made_up = sum(count_made_up(message.tool_calls) for message in prompt)
-        return IncrementalReading(
-            offer, table, prompt.numbers, len(prompt), tuple(newest_results(prompt)), made_up
-        )
-
-
-def _keeps_conversations(dialect: Dialect) -> bool:
-    """Return whether the server keeps the conversation of a connection, so that requests do not repeat it."""
-    return dialect.websockets is not None and dialect.websockets.names_responses
+        return IncrementalReading(offer, table, prompt.numbers, len(prompt), tuple(newest_results(prompt)), made_up)
 
 
 def _json_of(message: bytes) -> Payload:

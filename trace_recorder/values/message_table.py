@@ -192,7 +192,10 @@ class MessageTable:
             self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def replace(self, message: Message, known: Message) -> None:
-        """Replace a message by the same message, of which more is known. It keeps its number, and all prompts share it."""
+        """Replace a message by the same message, of which more is known.
+
+        It keeps its number, so all prompts that have it share what is known.
+        """
         number = self._numbers.pop(id(message), None)
         if number is None:
             return

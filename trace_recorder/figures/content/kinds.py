@@ -270,15 +270,10 @@ def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
             yield from (inner for element in value for inner in _contents_of_listed(name, element))
         elif name in _FILTERS:
             yield from [Content(BLOCKED, "beside", value)] * _is_blocked(value)
-        elif name == "audio" and _is_setting(value):
-            continue
+        elif name == "audio" and isinstance(value, dict) and value.keys() <= {"input", "output"}:
+            continue  # the formats and voices of a session
         elif value not in (None, "", [], {}, False) and name not in _OF_THE_CALL:
             yield Content(_MEMBERS.get(name, name), "beside", value)
-
-
-def _is_setting(audio: Payload) -> bool:
-    """Whether the member `audio` has the formats and voices of a session, and no sound."""
-    return isinstance(audio, dict) and audio.keys() <= {"input", "output"}
 
 
 def _contents_of_listed(name: str, element: Payload) -> Iterator[Content]:
