@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
-from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
+from trace_recorder.figures.call_figures import (
+    counted_usage,
+    incomplete_reason,
+    is_usage_left_out,
+    time_to_first_audio,
+)
 from trace_recorder.figures.content.kinds import (
     AUDIO,
     INTERLEAVING,
@@ -290,6 +295,9 @@ def _describe_call(call: LLMInteraction) -> str:
     words = [model, call.api or "recorded by hand", duration]
     if call.time_to_first_token_seconds is not None:
         words.append(f"first token after {seconds(call.time_to_first_token_seconds)}")
+    first_audio = time_to_first_audio(call)
+    if first_audio is not None:
+        words.append(f"first audio after {seconds(first_audio)}")
     words.append(response.finish_reason or _status_without_answer(response))
     return ", ".join(filter(None, words))
 
