@@ -50,7 +50,7 @@ def is_warm_up(request: LLMRequestFact) -> bool:
     return request.connection_id is not None and (body.get("generate") is False or is_prewarmed)
 
 
-class _Connection(Struct, eq=False):
+class _OpenWebsocket(Struct, eq=False):
     """One websocket. `remaining` is the beginning of a message whose end is in the next part."""
 
     value: Websocket
@@ -77,7 +77,7 @@ class RunWebsockets:
         self._table = table
         self._requests = requests
         self._prompts: dict[str, RealtimePrompts] = {}
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _OpenWebsocket] = {}
         self._warm_ups: dict[str, CallFacts] = {}
         self._prepared: dict[str, IncrementalReading] = {}
         """The prompts of warm-ups, by the ids of their responses."""
@@ -143,10 +143,10 @@ class RunWebsockets:
                 incomplete = marked(direction, message)
         connection.remaining = incomplete + text[end:]
 
-    def _connection(self, identity: str, api: str | None) -> _Connection:
+    def _connection(self, identity: str, api: str | None) -> _OpenWebsocket:
         connection = self._connections.get(identity)
         if connection is None:
-            connection = self._connections[identity] = _Connection(Websocket(identity))
+            connection = self._connections[identity] = _OpenWebsocket(Websocket(identity))
         if connection.conversation is None:
             dialect = dialect_of(api)
             if dialect is not None and dialect.websockets is not None and dialect.websockets.names_responses:
@@ -157,7 +157,7 @@ class RunWebsockets:
                 connection.conversation = RealtimeConversation(prompts, self._note_interruption)
         return connection
 
-    def _read_event(self, connection: _Connection, direction: Direction, event: Event) -> None:
+    def _read_event(self, connection: _OpenWebsocket, direction: Direction, event: Event) -> None:
         conversation = connection.conversation
         if conversation is None:
             self._read_steering(direction, event)
