@@ -37,7 +37,7 @@ from trace_recorder import (
     wrap,
 )
 from trace_recorder.capture.all_clients import TRANSPORT_METHOD
-from trace_recorder.capture.websocket_clients import websocket_patch
+from trace_recorder.capture.websocket_patch import websocket_patch
 
 ASK: Any = [{"role": "user", "content": "hello"}]
 URL = "http://provider.test/v1/chat/completions"

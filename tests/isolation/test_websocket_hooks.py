@@ -14,7 +14,7 @@ from tests.isolation.hooks import fail
 from tests.websocket_provider import serving_websockets
 from tests.websocket_scenarios import SCENARIOS
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.capture import attempt_records, exchange, websocket_clients, websocket_connection, websocket_records
+from trace_recorder.capture import attempt_records, websocket_clients, websocket_connection, websocket_records
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -29,7 +29,7 @@ HOOKS: list[tuple[Any, str]] = [
     *((websocket_connection, name) for name in ("begin_over_websocket", "WebsocketInRun", "SentRequest")),
     *((websocket_connection._Lanes, name) for name in ("ask", "of", "remove")),
     *((websocket_records, name) for name in ("marked", "clean_url", "merge_facts", "WebsocketEndFact")),
-    *((exchange, "identify"), (attempt_records, "join_stream"), (stream_chunks, "describe_chunks")),
+    *((websocket_records, "identify"), (attempt_records, "join_stream"), (stream_chunks, "describe_chunks")),
     *((ReceivedResponse, name) for name in ("chunk", "flush", "set_form", "finish")),
     *((Run, name) for name in ("append", "append_body", "learn", "next_id")),
     (Journal, "append_all"),

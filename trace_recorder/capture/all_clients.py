@@ -21,7 +21,7 @@ from trace_recorder.capture.sdk_clients import LIBRARIES
 from trace_recorder.capture.seam import Binding, Target, guard, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
-from trace_recorder.capture.websocket_clients import websocket_patch
+from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"

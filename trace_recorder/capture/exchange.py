@@ -38,7 +38,7 @@ from weakref import ref
 
 from trace_recorder.background_work import Event
 from trace_recorder.capture.attempt_records import AttemptRecords
-from trace_recorder.capture.attempts import SentRequest, identify
+from trace_recorder.capture.attempts import identify
 from trace_recorder.capture.background_responses import PollRecords, poll_records
 from trace_recorder.capture.decoding import body_decoder
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
@@ -64,9 +64,7 @@ from trace_recorder.dialects.endpoints import (
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
 from trace_recorder.recording.context import context_of
-from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage import websocket_frames
 from trace_recorder.storage.journal_lines import error_text
 from trace_recorder.storage.redaction import headers
 from trace_recorder.values.messages import Payload
@@ -131,30 +129,6 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     if exchange is not None and exchange.is_left_to_thread:
         await exchange.write_request_in_thread()
     return exchange
-
-
-def begin_over_websocket(
-    run: Run, sent: SentRequest, context: Mapping[str, Payload], *, in_event_loop: bool
-) -> Exchange | None:
-    """Return the exchange of a response that comes over a websocket, or None if its request cannot be recorded.
-
-    `context` names the agent and the step. The request is on file when this function returns. If `in_event_loop` is
-    True, and writing takes long, the caller awaits `write_request_in_thread`, as `is_left_to_thread` then says.
-    """
-    exchange: Exchange | None = None
-    with run.guard.protect("record a request"):
-        records = AttemptRecords(run, sent, attempt=identify(run, sent))
-        exchange = Exchange(records)
-        exchange.context = context
-        exchange.response.set_form(is_stream=True, decode=None, framing=websocket_frames.FRAMING)
-        if in_event_loop and records.takes_long():
-            exchange.is_left_to_thread = True
-        else:
-            records.write_request(context)
-        return exchange
-    if exchange is not None:
-        exchange.abandon()
-    return None
 
 
 def _begin_poll(binding: Binding, request: Any, recognition: Recognition) -> Exchange | None:

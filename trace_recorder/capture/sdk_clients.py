@@ -19,7 +19,7 @@ from trace_recorder.capture.mcp_sessions import SessionSlot, session_slots
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
-from trace_recorder.capture.websocket_clients import websocket_patch
+from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.signal_handlers import WeakRegistry, suppress
 from trace_recorder.values.structs import Struct

@@ -158,14 +158,11 @@ class UnseenClients:
     def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         if self._watching:
             with ignore_failures:
-                self._note_lookup(arguments, keywords)
+                host, port = (*arguments, None, None)[:2]
+                connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
+                if connection is not None and connection.library != _WEBSOCKETS:
+                    self.note(connection)
         return original(*arguments, **keywords)
-
-    def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        host, port = (*arguments, None, None)[:2]
-        connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
-        if connection is not None and connection.library != _WEBSOCKETS:
-            self.note(connection)
 
     def note(self, connection: UnseenConnection) -> None:
         """Note a connection to a model that is not recorded."""

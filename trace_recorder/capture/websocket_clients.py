@@ -28,20 +28,16 @@ from types import FrameType, ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard, opening_websockets
 from trace_recorder.capture.transport import RecordingTransport
-from trace_recorder.capture.unseen_clients import UnseenConnection, unseen_clients
+from trace_recorder.capture.unseen_clients import unseen_clients, unseen_connection
 from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
 from trace_recorder.capture.websocket_records import BROKEN, CLOSED_BY_CLIENT, CLOSED_BY_SERVER
 from trace_recorder.dialects.endpoints import recognise_websocket
-from trace_recorder.signal_handlers import WeakRegistry
 from trace_recorder.storage.journal_lines import error_text
 
-SYNC, ASYNC = "websockets.sync.client", "websockets.asyncio.client"
-MODULES = (SYNC, ASYNC)
 _FIRST_CONTROL_OPCODE = 8
 _CLOSED = 3
 """The value of `protocol.state` after the end of a connection."""
@@ -49,70 +45,20 @@ _SWITCHING_PROTOCOLS = 101
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
 
-class WebsocketPatch:
-    """Records the websockets of wrapped clients, and of the process if it is instrumented. There is one instance."""
+class Handshakes:
+    """What is called instead of the handshakes of the library. `process` returns who records the whole process."""
 
-    def __init__(self) -> None:
-        self._process: Binding | None = None
-        self._wrapped: WeakRegistry[Any] = WeakRegistry()
-        self._replaced: dict[str, list[ReplacedMethod]] = {}
-        self.import_hook = ImportHook(MODULES, self._patch_imported)
-        """Stays in `sys.meta_path` while a wrapped client lives, because SDKs import the library to connect."""
+    def __init__(self, process: Callable[[], Binding | None]) -> None:
+        self._process = process
 
-    def install(self, binding: Binding) -> None:
-        """Record all connections of the process to models. The library is patched when the program imports it."""
-        self._process = binding
-        self._patch_all()
-
-    def remove(self) -> None:
-        """Record only the connections of wrapped clients. Connections that are open are recorded to their end."""
-        self._process = None
-        self._restore_unneeded()
-
-    def keep_for(self, client: object) -> None:
-        """Record the connections of a wrapped client."""
-        self._wrapped.add(client)
-        self._patch_all()
-
-    def release(self, client: object) -> None:
-        """Forget a wrapped client."""
-        self._wrapped.discard(client)
-        self._restore_unneeded()
-
-    def _is_needed(self) -> bool:
-        return self._process is not None or any(True for _ in self._wrapped)
-
-    def _patch_all(self) -> None:
-        for module in [sys.modules[name] for name in MODULES if name in sys.modules]:
-            self._patch(module)
-        if self.import_hook not in sys.meta_path:
-            sys.meta_path.insert(0, self.import_hook)
-
-    def _patch_imported(self, module: ModuleType) -> None:
-        with guard.protect("record the websockets of a library that is imported now"):
-            if self._is_needed():
-                self._patch(module)
-
-    def _patch(self, module: ModuleType) -> None:
-        replaced = self._replaced.get(module.__name__)
-        if replaced is None:
-            replaced = [ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands)]
-            if module.__name__ == ASYNC:
-                replaced = [
-                    ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands_async),
-                    ReplacedMethod(module.connect, "__init__", self._connecting),
-                ]
-            self._replaced[module.__name__] = replaced
-        for method in replaced:
-            method.put()
-
-    def _restore_unneeded(self) -> None:
-        if self._is_needed():
-            return
-        if self.import_hook in sys.meta_path:
-            sys.meta_path.remove(self.import_hook)
-        for method in [method for methods in self._replaced.values() for method in methods]:
-            method.take_out()
+    def replaced_methods(self, module: ModuleType) -> list[ReplacedMethod]:
+        """Return the methods of a module of the library that must be replaced."""
+        if hasattr(module.ClientConnection, "connection_lost"):  # the client of asyncio
+            return [
+                ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands_async),
+                ReplacedMethod(module.connect, "__init__", self._connecting),
+            ]
+        return [ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands)]
 
     def _binding(self) -> Binding | None:
         """Return who records the connection that the caller of the library opens."""
@@ -121,7 +67,7 @@ class WebsocketPatch:
         if isinstance(transport, RecordingTransport):
             binding: Binding = transport.binding
             return binding
-        return self._process
+        return self._process()
 
     def _connecting(self, original: Any, connect: Any, uri: str, *arguments: Any, **keywords: Any) -> None:
         """Note that a recorded connection is being opened, because an event loop looks names up in other threads."""
@@ -163,7 +109,10 @@ class WebsocketPatch:
                 return None
             binding = self._binding()
             if binding is None:
-                unseen_clients.note(UnseenConnection("websockets", urlsplit(url).hostname or ""))
+                parts = urlsplit(url)
+                unseen = unseen_connection(parts.hostname, parts.port)
+                if unseen is not None:
+                    unseen_clients.note(unseen)
         if binding is None:
             return None
         headers: list[tuple[bytes, bytes]] = []
@@ -356,6 +305,3 @@ def _client_in(frame: FrameType | None) -> object | None:
                     return found
         frame = frame.f_back
     return None
-
-
-websocket_patch = WebsocketPatch()

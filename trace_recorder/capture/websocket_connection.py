@@ -32,12 +32,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from trace_recorder.capture.attempts import SentRequest
-from trace_recorder.capture.exchange import Exchange, begin_over_websocket
+from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.seam import Binding, guard
-from trace_recorder.capture.websocket_records import Ending, Handshake, WebsocketInRun
+from trace_recorder.capture.websocket_records import Ending, Handshake, WebsocketInRun, begin_over_websocket
 from trace_recorder.clocks import monotonic_seconds
-from trace_recorder.dialects.dialect import Websockets, dialect_of
-from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
+from trace_recorder.dialects.dialect import DIALECTS, Websockets
+from trace_recorder.dialects.endpoints import recognise_websocket
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.context import context_of
@@ -91,8 +91,11 @@ class WebsocketConnection:
         self._binding = binding
         self._handshake = handshake
         self._lock = new_lock()
-        self._websockets = _websockets_of(handshake.endpoint)
-        self._responses: _OpenResponses = _NamedResponses() if self._websockets.names_responses else _Lanes()
+        websockets = DIALECTS[handshake.endpoint.api].websockets
+        if websockets is None:
+            raise AssertionError("unreachable: the endpoint was recognised")
+        self._websockets: Websockets = websockets
+        self._responses: _OpenResponses = _NamedResponses() if websockets.names_responses else _Lanes()
         self._here: WebsocketInRun | None = None
         """The websocket in its run: that of the newest message that was sent, or of the handshake."""
         self._in_runs: dict[Run, WebsocketInRun] = {}
@@ -254,7 +257,9 @@ class WebsocketConnection:
             if not exchange.response.status:
                 exchange.response.status = SWITCHING_PROTOCOLS
             if event_type == _ERROR:
-                exchange.response.status = _status(event) or exchange.response.status
+                status = event.get("status")
+                if type(status) is int and 100 <= status <= 599:
+                    exchange.response.status = status
             if exchange.chunk(as_event(without_media(message, event_type))):
                 exchange.write_due()
             if event_type == _ERROR or event_type in self._websockets.last_events:
@@ -295,13 +300,6 @@ class WebsocketConnection:
                 here.end(ending)
 
 
-def _websockets_of(endpoint: Endpoint) -> Websockets:
-    dialect = dialect_of(endpoint.api)
-    if dialect is None or dialect.websockets is None:
-        raise AssertionError("unreachable: the endpoint was recognised")
-    return dialect.websockets
-
-
 def _event(message: bytes) -> dict[str, Payload]:
     """Return the JSON object in a message, or an empty one. msgspec reads 200 bytes in half a microsecond."""
     return as_dict(json_value(message.decode("utf-8", "replace")))
@@ -310,12 +308,6 @@ def _event(message: bytes) -> dict[str, Payload]:
 def _type(event: Mapping[str, Payload]) -> str:
     event_type = event.get("type")
     return event_type if isinstance(event_type, str) else ""
-
-
-def _status(event: Mapping[str, Payload]) -> int | None:
-    """Return the status of HTTP that an error states, or None."""
-    status = event.get("status")
-    return status if type(status) is int and 100 <= status <= 599 else None
 
 
 def _text(value: Payload) -> str | None:

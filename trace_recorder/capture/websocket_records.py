@@ -1,4 +1,4 @@
-"""The records of one websocket in one run: its beginning, the messages that belong to no response, and its end.
+"""The records of one websocket in one run: its beginning, its responses, the messages outside of them, and its end.
 
 A websocket may begin before a run, and may be used by several runs, so each run that uses it gets these records. The
 messages wait in a `ReceivedResponse`, as the chunks of a stream do, and become `websocket_frames` by the same rules.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
+from trace_recorder.capture.attempt_records import AttemptRecords
+from trace_recorder.capture.attempts import SentRequest, identify
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.clocks import monotonic_seconds
@@ -49,6 +51,30 @@ class Ending(Struct, frozen=True):
     code: int | None = None
     reason: str | None = None
     error: BaseException | None = None
+
+
+def begin_over_websocket(
+    run: Run, sent: SentRequest, context: Mapping[str, Payload], *, in_event_loop: bool
+) -> Exchange | None:
+    """Return the exchange of a response that comes over a websocket, or None if its request cannot be recorded.
+
+    `context` names the agent and the step. The request is on file when this function returns. If `in_event_loop` is
+    True, and writing takes long, the caller awaits `write_request_in_thread`, as `is_left_to_thread` then says.
+    """
+    exchange: Exchange | None = None
+    with run.guard.protect("record a request"):
+        records = AttemptRecords(run, sent, attempt=identify(run, sent))
+        exchange = Exchange(records)
+        exchange.context = context
+        exchange.response.set_form(is_stream=True, decode=None, framing=FRAMING)
+        if in_event_loop and records.takes_long():
+            exchange.is_left_to_thread = True
+        else:
+            records.write_request(context)
+        return exchange
+    if exchange is not None:
+        exchange.abandon()
+    return None
 
 
 class WebsocketInRun:
