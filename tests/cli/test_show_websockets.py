@@ -32,10 +32,10 @@ def test_show_has_what_was_heard_and_said(tmp_path: Path) -> None:
 
     lines = [re.sub(r"[0-9.]+ (ms|s)\b", "SECONDS", line.strip()) for line in shown.splitlines()]
     websocket = "wss://api.openai.com/v1/realtime, open for SECONDS, 3 messages sent and 16 received"
+    call = "openai gpt-realtime, openai-realtime, SECONDS"
     for line in (
         f"websocket  {websocket}, closed with code 1001, the program closed it",
-        "call       openai gpt-realtime, openai-realtime, SECONDS, first token after SECONDS, "
-        "first audio after SECONDS, completed",
+        f"call       {call}, first token after SECONDS, first audio after SECONDS, completed",
         "user       (spoken) Tell me a story.",
         "user       (spoken, without a transcript)",
         "answer     Once upon a time",

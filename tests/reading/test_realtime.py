@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from trace_recorder.reading.fold import Fold
 from trace_recorder.reading.relations.prompt_relations import relations_of
 from trace_recorder.storage.journal_reader import BadLine, Record, read_records
 from trace_recorder.storage.stream_chunks import packed
-from trace_recorder.storage.websocket_frames import marked
+from trace_recorder.storage.websocket_frames import marked, media_note
+from trace_recorder.values.content_parts import Other, parts_of
 from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import ToolCall
 from trace_recorder.values.trajectory import Trajectory
@@ -236,6 +238,20 @@ def test_values_that_a_document_cannot_have_are_replaced(session: Session) -> No
     assert prompts(session.end()) == [[HELP, ("user", "half \ufffd")]]
 
 
+def test_an_image_that_was_not_recorded_is_no_image(session: Session) -> None:
+    """Its part has a note in the place of the image, which no view may take for one."""
+    encoded = base64.b64encode(b"\x89PNG").decode()
+    image = {"type": "input_image", "image_url": f"data:image/png;base64,{encoded}"}
+    session.create({"type": "message", "role": "user", "content": [image]})
+    session.answer(typed("assistant", "A picture.", id="item_b"))
+
+    run = session.end()
+
+    message = run.llm_interactions[0].input_messages[1]
+    note = {**image, "image_url": f"data:image/png;base64,{media_note(encoded)}"}
+    assert (message.content, parts_of(message)) == ([note], [Other(note)])
+
+
 def test_what_the_server_refuses_is_in_no_later_prompt(session: Session) -> None:
     """An error names the event, or a later item is confirmed first. Speech that is too short is refused by its code."""
     error = {"type": "invalid_request_error", "message": "no"}
@@ -405,13 +421,13 @@ def test_the_work_for_a_response_does_not_grow_with_the_conversation() -> None:
     def turns(number: int) -> list[Record | BadLine]:
         records = [frames(received({"type": "session.created", "session": SESSION}))]
         for turn in range(number):
-            user, said = f"user_{turn}", spoken(f"said_{turn}", f"Answer {turn}.", "assistant")
+            user, speech = f"user_{turn}", spoken(f"said_{turn}", f"Answer {turn}.", "assistant")
             transcript = {"type": "conversation.item.input_audio_transcription.completed", "transcript": "Well?"}
             late = {**transcript, "item_id": f"user_{turn // 2}", "content_index": 0}
             cut = {"item_id": f"said_{turn - 3}", "content_index": 0, "audio_end_ms": turn}
             added = {"type": "conversation.item.added", "item": spoken(user)}
             events = [added, {"type": "conversation.item.truncated", **cut}, late]
-            response = {"id": f"resp_{turn}", "conversation_id": "conv_1", "status": "completed", "output": [said]}
+            response = {"id": f"resp_{turn}", "conversation_id": "conv_1", "status": "completed", "output": [speech]}
             of = {"interaction_id": f"llm_{turn}", "attempt": 0, "status": 101, "headers": {}, "complete": True}
             answered = {**of, "stream": True, "assembled": response}
             records += [frames(received(*events)), asked(turn), ("llm_response", answered)]

@@ -126,16 +126,18 @@ class RealtimePrompts:
         if self.has(number):
             self._readings.refresh(number)
 
-    def read(self, session: SessionSettings, stated: dict[str, Payload], numbers: array[int]) -> IncrementalReading:
-        """Read a prompt with these elements. `stated` has the parameters of the response that the session has not."""
-        key = session.digest, json_digest(stated)
+    def read(self, session: SessionSettings, overrides: dict[str, Payload], numbers: array[int]) -> IncrementalReading:
+        """Read a prompt with these elements. `overrides` has the parameters that the response states."""
+        key = session.digest, json_digest(overrides)
         offer = self._offers.get(key)
         if offer is None:
-            members = {name: value for name, value in {**session.members, **stated}.items() if name != "instructions"}
+            members = {
+                name: value for name, value in {**session.members, **overrides}.items() if name != "instructions"
+            }
             base = self._dialect.read_request({"response": members})
             offer = self._offers[key] = replace(base, messages=SharedSequence(), tools=self._table.tools(base.tools))
         elements = array("q", [PREAMBLE])
-        instructions = stated.get("instructions") or session.members.get("instructions")
+        instructions = overrides.get("instructions") or session.members.get("instructions")
         if isinstance(instructions, str) and instructions:
             offer = replace(offer, instructions=1)
             elements.append(self.add_inline({"type": "message", "role": "system", "content": instructions}))
@@ -351,11 +353,11 @@ class RealtimeConversation:
 
     def read_request(self, body: Payload) -> IncrementalReading:
         """Return the prompt of a response. `body` is the event that asks for it, or an empty object."""
-        stated = as_dict(as_dict(body).get("response"))
-        numbers, own = self._order, stated.get("input")
+        parameters = as_dict(as_dict(body).get("response"))
+        numbers, own = self._order, parameters.get("input")
         if isinstance(own, list):
             numbers = array("q", filter(lambda number: number >= 0, map(self._element_of, own)))
-        others = {name: value for name, value in stated.items() if name != "input" and value is not None}
+        others = {name: value for name, value in parameters.items() if name != "input" and value is not None}
         return self._prompts.read(self._session, others, numbers)
 
     def _element_of(self, item: Payload) -> int:
@@ -371,8 +373,8 @@ class RealtimeConversation:
 
     def read_response(self, interaction_id: str, request: Payload, response: Payload) -> None:
         """Read the items of a response that has ended, or was cut off. Out of band, they are in no conversation."""
-        body, stated = as_dict(response), as_dict(as_dict(request).get("response"))
-        is_beside = stated.get("conversation") == "none" or body.get("conversation_id", "") is None
+        body, parameters = as_dict(response), as_dict(as_dict(request).get("response"))
+        is_beside = parameters.get("conversation") == "none" or body.get("conversation_id", "") is None
         for json in map(as_dict, as_list(body.get("output"))):
             item = self._items.get(as_text(json.get("id")) or "")
             if item is not None:
@@ -409,10 +411,10 @@ _RECEIVED: Mapping[str, Callable[[RealtimeConversation, Event], None]] = {
 """The events of the client and of the server that change a conversation, each with the method that reads them."""
 
 
-def _merged(known: dict[str, Payload], stated: dict[str, Payload]) -> dict[str, Payload]:
+def _merged(known: dict[str, Payload], update: dict[str, Payload]) -> dict[str, Payload]:
     """Return the members of a session after an update, which leaves out what stays."""
     merged = dict(known)
-    for name, value in stated.items():
+    for name, value in update.items():
         before = known.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
             value = _merged(before, value)  # noqa: PLW2901 - the two objects become one
@@ -428,10 +430,10 @@ def _content(item: dict[str, Payload]) -> dict[str, Payload]:
     return {name: value for name, value in item.items() if name not in _BESIDE}
 
 
-def _with_parts(known: dict[str, Payload], stated: dict[str, Payload]) -> dict[str, Payload]:
+def _with_parts(known: dict[str, Payload], update: dict[str, Payload]) -> dict[str, Payload]:
     """Return an item as it is stated now, with what was known of its parts before."""
-    before, parts = as_list(known.get("content")), as_list(stated.get("content"))
-    merged = {**_stated(known), **_stated(stated)}
+    before, parts = as_list(known.get("content")), as_list(update.get("content"))
+    merged = {**_stated(known), **_stated(update)}
     content = []
     for old, new in zip_longest(before, parts):
         if isinstance(old, dict) and isinstance(new, dict):
