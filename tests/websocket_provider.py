@@ -74,13 +74,13 @@ class WebsocketServer:
         self._refusals = list(refusals)
         self.sessions: list[Session] = []
         self.requests: list[Any] = []
-        self._server = serve(self._handle, "127.0.0.1", 0, process_request=self._answer, max_size=None)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.server = serve(self._handle, "127.0.0.1", 0, process_request=self._answer, max_size=None)
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
         """The URL without a path, with the scheme of HTTP."""
-        return f"http://127.0.0.1:{self._server.socket.getsockname()[1]}"
+        return f"http://127.0.0.1:{self.server.socket.getsockname()[1]}"
 
     def _answer(self, connection: ServerConnection, request: Any) -> Any:
         self.requests.append(request)
@@ -101,9 +101,9 @@ class WebsocketServer:
 def serving_websockets(*scripts: Script, refusals: Sequence[int] = ()) -> Iterator[WebsocketServer]:
     """Serve scripts until the block ends."""
     server = WebsocketServer(scripts, refusals)
-    server._thread.start()
+    server.thread.start()
     try:
         yield server
     finally:
-        server._server.shutdown()
-        server._thread.join()
+        server.server.shutdown()
+        server.thread.join()

@@ -23,11 +23,10 @@ from trace_recorder.storage.journal import Journal
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
 HOOKS: list[tuple[Any, str]] = [
     *((websocket_clients, name) for name in ("_url_of", "_client_in", "recognise_websocket", "_raw")),
-    (websocket_clients._Fragments, "__init__"),
+    (websocket_clients.Fragments, "__init__"),
     (websocket_clients.RecordedWebsocket, "_ended"),
     *((websocket_connection, name) for name in ("json_value", "context_of", "without_media", "as_event")),
     *((websocket_connection, name) for name in ("begin_over_websocket", "WebsocketInRun", "SentRequest")),
-    *((websocket_connection._Lanes, name) for name in ("ask", "of", "remove")),
     *((websocket_records, name) for name in ("marked", "clean_url", "merge_facts", "WebsocketEndFact")),
     *((websocket_records, "identify"), (attempt_records, "join_stream"), (stream_chunks, "describe_chunks")),
     *((ReceivedResponse, name) for name in ("chunk", "flush", "set_form", "finish")),

@@ -132,7 +132,7 @@ class RecordedWebsocket:
         self._connection = connection
         self._recording = recording
         self._headers = headers
-        self._outgoing, self._incoming = _Fragments(), _Fragments()
+        self._outgoing, self._incoming = Fragments(), Fragments()
         self._is_open = False
         self._written: list[bytes] = []
         """The messages that a thread has written, and that were not sent yet."""
@@ -242,7 +242,7 @@ class RecordedWebsocket:
         return send
 
 
-class _Fragments:
+class Fragments:
     """Joins the frames of a message."""
 
     def __init__(self) -> None:

@@ -72,7 +72,7 @@ def begin_websocket(binding: Binding, url: str, headers: Sequence[tuple[bytes, b
     return WebsocketConnection(binding, Handshake(endpoint, url, headers, monotonic_seconds()))
 
 
-class _Response(Struct, frozen=True, eq=False):
+class _OpenResponse(Struct, frozen=True, eq=False):
     """An open response, and the run that it belongs to.
 
     `lane` and `event_id` are the `stream_id` and the `event_id` of the event that asked for it, or began it.
@@ -161,7 +161,7 @@ class WebsocketConnection:
             await response.exchange.write_request_in_thread()
             self._add(response)
 
-    def _sent(self, message: bytes, *, in_event_loop: bool) -> _Response | None:
+    def _sent(self, message: bytes, *, in_event_loop: bool) -> _OpenResponse | None:
         """Record a message. Return its response if a thread must still write the request."""
         if self._ending is not None:
             return None
@@ -195,12 +195,12 @@ class WebsocketConnection:
 
     def _ask(
         self, here: WebsocketInRun, event: dict[str, Payload], body: bytes, *, is_inferred: bool, in_event_loop: bool
-    ) -> _Response | None:
+    ) -> _OpenResponse | None:
         """Begin the response that the client asks for. Return it if a thread must still write the request."""
         exchange = self._begin(here, body, context_of(here.run), is_inferred=is_inferred, in_event_loop=in_event_loop)
         if exchange is None:
             return None
-        response = _Response(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
+        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
         if exchange.is_left_to_thread:
             return response
         self._add(response)
@@ -228,7 +228,7 @@ class WebsocketConnection:
         here.write_messages()
         return begin_over_websocket(here.run, sent, context, in_event_loop=in_event_loop)
 
-    def _add(self, response: _Response) -> None:
+    def _add(self, response: _OpenResponse) -> None:
         """Wait for the events of a response whose request is on file."""
         with self._lock:
             self._responses.ask(response)
@@ -268,12 +268,12 @@ class WebsocketConnection:
                     response.here.responses.pop(exchange, None)
                 exchange.ended_without_waiting()
 
-    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> _Response | None:
+    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> _OpenResponse | None:
         """Begin a response that the server makes by itself, after the user's speech or after a change of course."""
         exchange = self._begin(here, b"{}", here.context)
         if exchange is None:
             return None
-        response = _Response(exchange, here, _text(event.get("stream_id")), None)
+        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), None)
         with self._lock:
             self._responses.begin(response, event)
             here.responses[exchange] = None
@@ -320,16 +320,16 @@ def _text(value: Payload) -> str | None:
 class _OpenResponses(Protocol):
     """The responses of a websocket that have not ended. The websocket's lock is held during each change."""
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         """Add a response that the client asks for."""
 
-    def begin(self, response: _Response, event: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
         """Add a response that the server begins by an event."""
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         """Return the response that an event of the server belongs to, or None."""
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         """Remove a response that has ended."""
 
 
@@ -340,15 +340,15 @@ class _Lanes:
     """
 
     def __init__(self) -> None:
-        self._lanes: dict[str | None, deque[_Response]] = {}
+        self._lanes: dict[str | None, deque[_OpenResponse]] = {}
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         self._lanes.setdefault(response.lane, deque()).append(response)
 
-    def begin(self, response: _Response, _: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, _: dict[str, Payload]) -> None:
         self.ask(response)
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         if event_type.startswith(_BESIDE_RESPONSES):
             return None
         name = _text(event.get("stream_id"))
@@ -364,7 +364,7 @@ class _Lanes:
             return next((response for response in responses if not response.exchange.response.chunks), responses[0])
         return responses[0]
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         lane = self._lanes[response.lane]
         lane.remove(response)
         if not lane:
@@ -379,16 +379,16 @@ class _NamedResponses:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Response] = deque()
-        self._by_id: dict[str | None, _Response] = {}
+        self._waiting: deque[_OpenResponse] = deque()
+        self._by_id: dict[str | None, _OpenResponse] = {}
 
-    def ask(self, response: _Response) -> None:
+    def ask(self, response: _OpenResponse) -> None:
         self._waiting.append(response)
 
-    def begin(self, response: _Response, event: dict[str, Payload]) -> None:
+    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
         self._by_id[_response_id(event)] = response
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _Response | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
         if event_type == _ERROR:
             name, waiting = as_dict(event.get("error")).get("event_id"), [*self._waiting]
             if name is None and len(waiting) == 1:
@@ -402,7 +402,7 @@ class _NamedResponses:
             self._by_id[identity] = response = self._waiting.popleft()
         return response
 
-    def remove(self, response: _Response) -> None:
+    def remove(self, response: _OpenResponse) -> None:
         if response in self._waiting:
             self._waiting.remove(response)
         self._by_id = {identity: other for identity, other in self._by_id.items() if other is not response}
