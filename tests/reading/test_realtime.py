@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,54 @@ def test_a_server_without_events_of_items_is_read_too(session: Session) -> None:
     session.receive(_created("resp_b", "conv_1"), _done("resp_b", "conv_1", typed("assistant", "Bye!", id="item_b")))
 
     assert prompts(session.end())[1] == [HELP, ("user", "Hi"), ("assistant", "Hello!"), ("user", "Bye")]
+
+
+ODD: tuple[Any, ...] = (None, True, -1, 2**70, 1.5, "", "item_a", [], [None], [["x"]], {}, {"type": []}, {"id": {}})
+EVENTS: tuple[tuple[str, Event], ...] = (
+    ("sent", {"type": "session.update", "event_id": "event_1", "session": {"audio": {}, "tools": [TOOL]}}),
+    ("received", {"type": "session.created", "session": SESSION}),
+    ("sent", {**CREATE, "event_id": "event_2", "previous_item_id": "root", "item": typed("user", "Hi")}),
+    (
+        "received",
+        {"type": "conversation.item.added", "previous_item_id": None, "item": typed("user", "Hi", id="item_a")},
+    ),
+    ("sent", {"type": "input_audio_buffer.commit", "event_id": "event_3"}),
+    ("received", {"type": "input_audio_buffer.committed", "item_id": "item_b", "previous_item_id": "item_a"}),
+    ("sent", {"type": "conversation.item.truncate", "item_id": "item_a", "content_index": 0, "audio_end_ms": 1}),
+    (
+        "received",
+        {"type": "conversation.item.input_audio_transcription.completed", "item_id": "item_b", "transcript": ""},
+    ),
+    ("received", {"type": "conversation.item.retrieved", "item": called("item_c", "call_1")}),
+    ("received", {"type": "conversation.item.deleted", "item_id": "item_a"}),
+    ("received", {"type": "error", "error": {"event_id": "event_3", "code": "input_audio_buffer_commit_empty"}}),
+)
+"""An event of each type that changes a conversation."""
+
+
+@pytest.mark.parametrize("number", range(len(EVENTS)), ids=[event["type"] for _, event in EVENTS])
+def test_odd_members_of_events_raise_nothing(number: int) -> None:
+    """Any member of an event, of its item and of its parts may be any JSON. The next prompts are JSON too."""
+    _, event = EVENTS[number]
+    for odd in ODD:
+        for changed in _with_odd_members(event, odd):
+            events = [(way, changed if other is event else other) for way, other in EVENTS]
+            text = b"".join(marked(way, json.dumps(other).encode()) for way, other in events)  # type: ignore[arg-type]
+            answered = {"interaction_id": "llm_1", "attempt": 0, "status": 101, "headers": {}, "complete": True}
+            answer = {"status": "completed", "output": [odd, {"id": odd, "content": odd}, called("item_c", "call_1")]}
+            ended = ("llm_response", {**answered, "stream": True, "assembled": answer})
+            run = folded(written(frames(text), asked(1), ended, asked(2))).trajectory("unknown")
+            assert (len(run.llm_interactions), run.gaps) == (2, ())
+            json.dumps(run.to_document(), allow_nan=False)
+
+
+def _with_odd_members(value: Any, odd: Any) -> Iterator[Any]:
+    """Yield the value with one of its members replaced, at any depth."""
+    for name, member in value.items() if isinstance(value, dict) else enumerate(value):
+        for changed in (odd, *(_with_odd_members(member, odd) if isinstance(member, dict | list) else ())):
+            copied = value.copy()
+            copied[name] = changed
+            yield copied
 
 
 # ── journals ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -220,8 +220,10 @@ class RunWebsockets:
         if sent.body == {}:
             self._successors.add(call.interaction_id)
         reading = self._requests.read(call.newest.dialect, sent)
-        previous = as_text(as_dict(sent.body).get("previous_response_id"))
-        prepared, steering = self._prepared.get(previous or ""), self._steering.pop(previous or "", [])
+        previous = as_text(as_dict(sent.body).get(_PREVIOUS))
+        if previous is None:
+            return reading
+        prepared, steering = self._prepared.get(previous), self._steering.pop(previous, [])
         if prepared is None and not steering:
             return reading
         own = _whole_request(call)
