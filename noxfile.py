@@ -15,6 +15,7 @@
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
+    nox -s websockets                      # the oldest, a middle and the newest version of the package websockets
     nox -s mcp_clients                     # the package mcp, real MCP servers and clients, kills of the tap
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s training                        # TRL trains a step on recorded tokens: SFT, DPO, GRPO
@@ -138,6 +139,8 @@ MCP_CLIENTS = {
     "2": ("mcp>=2",),
 }
 
+WEBSOCKETS = {"13": ("websockets<14",), "15": ("websockets<16",), "newest": ("websockets",)}
+
 SUITES = {
     "aiohttp": (
         *("aiohttp", "blockbuster", "freezegun", "isal", "proxy.py", "pytest-cov", "pytest-mock", "pytest-timeout"),
@@ -221,6 +224,15 @@ def seams(session: nox.Session, libraries: str) -> None:
     """Run the seams of the HTTP libraries on one set of versions, with every exchange of the wire corpus."""
     session.install("--quiet", "-e.", "httpx", "httpx2", "hypothesis", "pytest>=9.0", *SEAMS[libraries])
     session.run("pytest", "tests/seams", *session.posargs, env={"HYPOTHESIS_PROFILE": "search"})
+
+
+@nox.session(venv_backend="venv")
+@nox.parametrize("version", [nox.param(requirements, id=name) for name, requirements in WEBSOCKETS.items()])
+def websockets(session: nox.Session, version: tuple[str, ...]) -> None:
+    """Run the websockets of the newest openai over one version of the library below it."""
+    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "openai", "pytest>=9.0", *version)
+    tests = ("clients", "connection", "lives")
+    session.run("pytest", *(f"tests/capture/test_websocket_{name}.py" for name in tests), *session.posargs)
 
 
 @nox.session(venv_backend="venv")

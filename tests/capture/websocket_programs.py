@@ -37,7 +37,7 @@ class Outcome:
     def close(self, connection: Any, error: Exception | None) -> None:
         """Keep the exception and the closing code."""
         self.error = None if error is None else (type(error).__name__, str(error))
-        self.code = connection._connection.close_code
+        self.code = connection._connection.protocol.close_code
 
 
 def run_sync(scenario: Scenario, url: str, wrap: Wrap, **options: Any) -> Outcome:

@@ -36,8 +36,8 @@ _AGENT_PROGRAMS = {"claude_agent_sdk": "Claude Code", "claude_code_sdk": "Claude
 """Libraries that run a coding agent, each with the agent. The agent calls models in a process of its own."""
 _MAX_NOTED = 10
 WHAT_IS_SEEN = (
-    "Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen, if they are wrapped or the process is "
-    "instrumented. For all other clients, see What is not seen in docs/attach.md."
+    "Clients of httpx, httpx2, aiohttp, requests, urllib3 and websockets are seen, if they are wrapped or the process "
+    "is instrumented. For all other clients, see What is not seen in docs/attach.md."
 )
 WHAT_IS_ANSWERED = (
     "Only clients of httpx, httpx2, aiohttp, requests and urllib3 2 are answered from a recording. Give the SDK such a "
