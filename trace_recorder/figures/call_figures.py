@@ -31,20 +31,16 @@ def is_usage_left_out(call: LLMInteraction) -> bool:
 def time_to_first_audio(call: LLMInteraction) -> float | None:
     """Return the seconds from the request to the first audio of an answer that came over a websocket.
 
-    Return None if there is no audio, or if its time is not known. The stream is read for it.
+    Return None if there is no audio, or if its time is not known. The stream of an answer with speech is read for it.
     """
     dialect = dialect_of(call.api)
-    if dialect is None or dialect.websockets is None or not _is_spoken(call.response):
+    items = map(as_dict, as_list(call.response.extra.get("output")))
+    parts = (as_dict(part) for item in items for part in as_list(item.get("content")))
+    is_spoken = any("transcript" in part for part in parts)
+    if dialect is None or dialect.websockets is None or not is_spoken:
         return None
     chunks = call.raw_chunks or ()
     return next((seconds for seconds, event in chunks if _AUDIO in event), None)
-
-
-def _is_spoken(response: LLMResponse) -> bool:
-    """Whether an answer has speech. Other answers have no audio events, and their streams need not be read."""
-    items = map(as_dict, as_list(response.extra.get("output")))
-    parts = (as_dict(part) for item in items for part in as_list(item.get("content")))
-    return any("transcript" in part for part in parts)
 
 
 _AUDIO = b'audio.delta"'
