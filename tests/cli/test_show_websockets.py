@@ -22,7 +22,10 @@ def test_show_has_what_was_heard_and_said(tmp_path: Path) -> None:
     session.added(speech, kinds=("added",))
     place = {"response_id": "resp_a", "output_index": 0, "content_index": 0}
     session.receive({"type": "response.output_audio.delta", **place, "delta": "QUJD"})
-    session.receive({"type": "response.done", "response": {**response, "status": "completed", "output": [speech]}})
+    details = {"input_token_details": {"audio_tokens": 13}, "output_token_details": {"audio_tokens": 91}}
+    usage = {"input_tokens": 132, "output_tokens": 121, **details}
+    done = {**response, "status": "completed", "output": [speech], "usage": usage}
+    session.receive({"type": "response.done", "response": done})
     session.send({"type": "conversation.item.truncate", "item_id": "item_c", "content_index": 0, "audio_end_ms": 700})
     session.create(typed("user", "Stop"))
     session.answer(called("item_d", "call_1"))
@@ -38,6 +41,7 @@ def test_show_has_what_was_heard_and_said(tmp_path: Path) -> None:
         f"call       {call}, first token after SECONDS, first audio after SECONDS, completed",
         "user       (spoken) Tell me a story.",
         "user       (spoken, without a transcript)",
+        "tokens     132 in, 121 out, 13 of audio in, 91 of audio out",
         "answer     Once upon a time",
         "heard      the first SECONDS, then the user interrupted",
         "beside     1 x audio",

@@ -118,6 +118,8 @@ _DETAILS = (
     ("cache_read_input_tokens", "read from the cache"),
     ("cache_creation_input_tokens", "written to the cache"),
     ("reasoning_tokens", "for reasoning"),
+    ("input_audio_tokens", "of audio in"),
+    ("output_audio_tokens", "of audio out"),
 )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
+from trace_recorder.figures.billed_units import with_billed_units
 from trace_recorder.figures.call_figures import (
     counted_usage,
     incomplete_reason,
@@ -44,6 +45,7 @@ from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, MCPCall, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_comparison import MAX_EARLIER_PROMPTS
+from trace_recorder.values.token_counts import Counts
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -128,7 +130,8 @@ class Show:
         if call.answered:
             if is_usage_left_out(call):
                 yield Entry("tokens", f"not stated: {USAGE_ADVICE}")
-            yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
+            usage = counted_usage(call) | dict(with_billed_units(call, Counts()).units)
+            yield from self._answer(response, usage, replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
