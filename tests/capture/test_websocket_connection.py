@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.websocket_provider import serving_websockets
 from tests.websocket_scenarios import SCENARIOS, answer, create
 from trace_recorder import TrajectoryRecorder, load, redact, validate
 from trace_recorder.attach.lifecycle import RecorderTarget
+from trace_recorder.capture.proxy_header import PROXY_VARIABLE, RECORDED_HEADER
 from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
 from trace_recorder.storage.websocket_frames import media_note, without_media
@@ -271,3 +273,14 @@ def test_a_program_that_is_run_is_recorded(tmp_path: Path) -> None:
 
     calls = load(tmp_path / "run.json").llm_interactions
     assert (ended.returncode, [call.response.content for call in calls]) == (0, ["hello"] * 2), ended.stderr
+
+
+def test_the_proxy_is_told_who_records(tmp_path: Path) -> None:
+    """Under `trace-recorder proxy`, the handshake of a recorded connection has the header of recorded requests."""
+    with serving_websockets(SCENARIOS["text"].script) as server:
+        code = f"import os; os.environ['{PROXY_VARIABLE}'] = {server.url!r}\n{PROGRAM}"
+        ended = python(code, server.url, tmp_path / "run.json", "other")
+
+    told = [request.headers.get(RECORDED_HEADER) for request in server.requests]
+    assert ended.returncode == 0, ended.stderr
+    assert told == [quote(str(tmp_path / "run.json"))] * 2 + [None]

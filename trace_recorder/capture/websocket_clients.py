@@ -28,9 +28,10 @@ from types import FrameType, ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.seam import Binding, guard, opening_websockets
+from trace_recorder.capture.seam import Binding, Url, guard, opening_websockets
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.capture.unseen_clients import unseen_clients, unseen_connection
 from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
@@ -140,6 +141,7 @@ class RecordedWebsocket:
         protocol, assembler = connection.protocol, connection.recv_messages
         self._replaced = [
             (protocol, "send_frame", partial(self._send_frame, protocol.send_frame)),
+            (protocol, "send_request", partial(self._send_request, protocol.send_request)),
             (assembler, "put", partial(self._put, assembler.put)),
             (assembler, "close", partial(self._close, assembler.close)),
         ]
@@ -180,6 +182,12 @@ class RecordedWebsocket:
     def _restore(self) -> None:
         for owner, name, _ in self._replaced:
             vars(owner).pop(name, None)
+
+    def _send_request(self, original: Callable[[Any], None], request: Any) -> None:
+        with guard.protect("tell the proxy who records a websocket"):
+            for name, value in headers_for_proxy(self._recording, Url(_url_of(self._connection.protocol))).items():
+                request.headers[name] = value
+        original(request)
 
     def _send_frame(self, original: Callable[[Any], None], frame: Any) -> None:
         message = self._outgoing.add(frame)

@@ -59,8 +59,8 @@ def begin_websocket(binding: Binding, url: str, headers: Sequence[tuple[bytes, b
     """Return the recording of a websocket that is about to be opened, or None if no model is at this address.
 
     `headers` are those of the handshake. A seam that learns them later may fill the list until it calls `opened` or
-    `refused`. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open
-    here, a later message may belong to a run.
+    `refused`. `url` has the scheme `ws` or `wss`. Nothing is on file yet. If no run is open here, a later message may
+    belong to a run.
     """
     endpoint = None
     with guard.protect("find out whether a websocket goes to a model"):
@@ -103,12 +103,13 @@ class WebsocketConnection:
         self._ending: Ending | None = None
         self._guard = guard
         """The guard of the run of the websocket."""
-        self._run = binding.target.open_run()
+        self.run = binding.target.open_run()
+        """The run of the handshake, if one is open."""
         self._context: Mapping[str, Payload] = {}
-        if self._run is not None:
-            self._guard = self._run.guard
+        if self.run is not None:
+            self._guard = self.run.guard
             with self._guard.protect("find the agent that opens a websocket"):
-                self._context = context_of(self._run)
+                self._context = context_of(self.run)
 
     def opened(self, status: int, headers: Sequence[tuple[bytes, bytes]] = (), subprotocol: str | None = None) -> None:
         """Record that the websocket is open. `status` and `headers` are those of the server's answer."""
@@ -131,10 +132,10 @@ class WebsocketConnection:
             if self._is_answered:
                 return
             self._is_answered = True
-            shake, run = self._handshake, self._run
+            shake, run = self._handshake, self.run
             shake.status, shake.response_headers, shake.subprotocol = status, headers, subprotocol
             shake.error, shake.answered_at = error, monotonic_seconds()
-            self._run = None
+            self.run = None  # it may be kept longer than it lasts
             if error is not None:
                 self._ending = Ending("there was no websocket", error=error)
             if run is not None and not run.closed:
