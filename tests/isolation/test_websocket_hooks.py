@@ -65,3 +65,18 @@ def test_a_failing_hook_does_not_reach_the_program(
 
     assert recorded == unrecorded
     assert len(got) == 2
+
+
+def test_a_strict_run_ends_the_connection_with_the_failure(way: str, tmp_path: Path) -> None:
+    """The program gets the library's exception. Its cause is the failure of recording."""
+    scenario = SCENARIOS["steering"]
+    recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
+    recorder.start()
+    with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(websocket_connection, "as_event", fail)
+        recorded = WAYS[way](scenario, server.url, recorder.wrap)
+    recorder.finalize()
+
+    assert recorded.events == []
+    assert recorded.error is not None
+    assert (recorded.error[0], recorded.cause) == ("ConnectionClosedError", "BrokenError")

@@ -53,6 +53,8 @@ METHOD = "WEBSOCKET"
 """The `method` of a request that is sent over a websocket."""
 SWITCHING_PROTOCOLS = 101
 CREATE, _CREATED, _ERROR = "response.create", "response.created", "error"
+_BESIDE_RESPONSES = ("response.steer.", "response.inject.")
+"""The beginnings of the types of events that answer a client's event, and belong to no response."""
 _MESSAGE = "record a message of a websocket"
 
 
@@ -377,6 +379,8 @@ class _Lanes:
         self.ask(response)
 
     def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
+        if event_type.startswith(_BESIDE_RESPONSES):
+            return None
         name = _text(event.get("stream_id"))
         lane = self._lanes.get(name)
         if lane is None and name is None:

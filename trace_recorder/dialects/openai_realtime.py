@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.call_ids import number_messages
-from trace_recorder.dialects.dialect import Dialect, Websockets
+from trace_recorder.dialects.dialect import Dialect, History, Websockets
 from trace_recorder.dialects.json_access import Members, as_dict, as_elements, as_int, as_list, as_text
 from trace_recorder.dialects.openai_chat import not_found, read_tool
-from trace_recorder.dialects.openai_responses import MERGE_RULE, JoinedResponse, join_events, read_finished
+from trace_recorder.dialects.openai_responses import MERGE_RULE, JoinedResponse, join_response_events, read_finished
 from trace_recorder.dialects.split_messages import read_groups
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
@@ -81,12 +81,16 @@ def _with_text(part: Payload) -> Payload:
     return {"type": "output_text", "text": members["transcript"], "modality": "audio", **others}
 
 
+ITEMS = History("input", read_message, MERGE_RULE)
+"""The items of a conversation. Requests do not have them all, so the dialect has no `history`."""
+
+
 # ── streams ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a response, which may be cut off anywhere."""
-    return join_events(text, _SpokenResponse(_LAST))
+    return join_response_events(text, _SpokenResponse(_LAST))
 
 
 class _SpokenResponse(JoinedResponse):

@@ -269,10 +269,10 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream, which may be cut off anywhere."""
-    return join_events(text, JoinedResponse(_LAST))
+    return join_response_events(text, JoinedResponse(_LAST))
 
 
-def join_events(text: str, joined: JoinedResponse) -> JoinedStream:
+def join_response_events(text: str, joined: JoinedResponse) -> JoinedStream:
     """Join the events of a stream to a response that has no event yet."""
     runs = MergedRuns(_can_join)
     for name, data in events(text, runs):
