@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("websockets")
 
 from tests.capture.websocket_programs import WAYS, frames_on_file
-from tests.isolation.hooks import fail
+from tests.isolation.hooks import failing
 from tests.limits import limited
 from tests.websocket_provider import serving_websockets
 from tests.websocket_scenarios import SCENARIOS
@@ -62,7 +62,7 @@ def test_a_failing_hook_does_not_reach_the_program(
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(*hook, fail)
+        failing(*hook)(patch)
         recorded = WAYS[way](scenario, server.url, recorder.wrap)
         got = server.sessions[0].got
     recorder.finalize()
@@ -77,7 +77,7 @@ def test_a_strict_run_ends_the_connection_with_the_failure(way: str, tmp_path: P
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(websocket_connection, "as_event", fail)
+        failing(websocket_connection, "as_event")(patch)
         recorded = WAYS[way](scenario, server.url, recorder.wrap)
     recorder.finalize()
 
@@ -94,7 +94,7 @@ def test_messages_that_cannot_be_written_do_not_pile_up(tmp_path: Path) -> None:
     assert connection is not None
     connection.opened(101)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "append_all", fail)
+        failing(Journal, "append_all")(patch)
         for number in range(1_000):
             connection.received(b'{"type":"rate_limits.updated","event_id":"event_%d"}' % number)
     connection.ended("the server closed it")
