@@ -166,10 +166,18 @@ class ReceivedResponse:
                     self.buffer, self._buffered = [], 0
 
     def _refuse_large_body(self) -> None:
-        """Forget a plain body that is too large to be recorded. Its end states that it is missing."""
+        """Forget a plain body that is too large to be recorded. Its end states that it is missing.
+
+        Also forget the messages of a websocket that could not be written, because it may be open for days.
+        """
         if not self.is_stream:
             self.is_too_large = True
             self.buffer, self._buffered = [], 0
+        elif self._part is WebsocketFramesFact:
+            with self.lock:
+                self.buffer, self._buffered = [], 0
+            why = f"more than {self._max_bytes} bytes of them could not be written"
+            self.run.guard.queue_failure("record the messages of a websocket", why)
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
