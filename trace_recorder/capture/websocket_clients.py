@@ -133,7 +133,7 @@ class RecordedWebsocket:
         self._connection = connection
         self._recording = recording
         self._headers = headers
-        self._outgoing, self._incoming = JoinedFrames(), JoinedFrames()
+        self._outgoing, self._incoming = Fragments(), Fragments()
         self._is_open = False
         self._written: list[bytes] = []
         """The messages that a thread has written, and that were not sent yet."""
@@ -250,7 +250,7 @@ class RecordedWebsocket:
         return send
 
 
-class JoinedFrames:
+class Fragments:
     """Joins the frames of a message."""
 
     def __init__(self) -> None:

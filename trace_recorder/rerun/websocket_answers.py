@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.websocket_clients import JoinedFrames, raw_headers, sdk_client
+from trace_recorder.capture.websocket_clients import Fragments, raw_headers, sdk_client
 from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins
 from trace_recorder.capture.websocket_patch import MODULES
 from trace_recorder.clocks import monotonic_seconds
@@ -108,7 +108,7 @@ class _Server:
         self._answers = answers
         self._origins = AnswerOrigins()
         self._headers: list[tuple[bytes, bytes]] = []
-        self._messages = JoinedFrames()
+        self._messages = Fragments()
         self._asked: deque[bytes] = deque()
         """The requests that have no answer yet."""
         self._answering: Iterator[tuple[float, bytes]] = iter(())
