@@ -341,7 +341,7 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
                 "headers": _headers_for_client(response, request),
             }
         )
-        await _send_body(response, send)
+        await send_body(response, send)
     finally:
         await response.aclose()
     return response.status_code
@@ -359,7 +359,7 @@ def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> l
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
-async def _send_body(response: httpx2.Response, send: Send) -> None:
+async def send_body(response: httpx2.Response, send: Send) -> None:
     """Pass the body of a response to the client, each chunk as soon as it is there.
 
     Chunks that are there at the same moment are passed as one of about `_JOINED_BYTES`. The first chunk of a stream
