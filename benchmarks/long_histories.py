@@ -4,9 +4,10 @@ Four histories are recorded over HTTP, each with a tool result of `--size` chara
 is compacted when it is long, and one gets an edit of a random old result with each call. A row is a command, a history
 and a number of calls; `load` is the function. "Of json.loads" is the CPU beyond the start of the process, to
 `json.loads` of the journal's lines. "By byte" is the same for each byte that is read or written, whichever are more:
-`validate` reads the document too, `diff` reads two runs, and the output may be larger than the journal. A ratio that
-stays the same for more calls shows linear work. The last table has the recording of each history: the CPU of the thread
-that calls, at a tenth of the calls and at the end, and the bytes of both files.
+`validate` reads the document too, `diff` reads two runs, and the output may be larger than the journal. `fork` reads a
+run as a fork does, and `viewer` makes the answers that the page asks for. A ratio that stays the same for more calls
+shows linear work. The last table has the recording of each history: the CPU of the thread that calls, at a tenth of the
+calls and at the end, and the bytes of both files.
 
 `--calls 10000` takes long. Exports that repeat each prompt write gigabytes then: choose `--commands`.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -31,8 +33,17 @@ from trace_recorder import TrajectoryRecorder, http_client
 KEPT = 50
 MAX_MESSAGES = 102
 HISTORIES = ("growing", "sliding", "compacted", "edited")
-MORE_EXPORTS = ("inspect", "otlp", "session-traces")
-EVERY = ("load", *COMMANDS, *(f"export -f {name}" for name in MORE_EXPORTS), "show --brief", "diff", "grep zyzzyva")
+MORE_EXPORTS = ("inspect", "otlp", "parquet", "session-traces", "verifiers")
+WRITING = {
+    "view -o": "view {run} -o {directory}/run.html",
+    "share": "share {run} --content none --yes -o {directory}/run.zip",
+    "redact": "redact {copy} --pattern import.os --yes",
+}
+"""Commands that write files into a directory, or change a copy of the run."""
+EVERY = (
+    *("load", *COMMANDS, *(f"export -f {name}" for name in MORE_EXPORTS)),
+    *("show --brief", "diff", "grep zyzzyva", "sql", "fork", "viewer", *WRITING),
+)
 
 
 def histories(kind: str, size: int) -> Iterator[list[str]]:
@@ -107,17 +118,50 @@ def rows(runs: dict[tuple[str, int], Path], commands: Sequence[str], start: Path
 
 
 _LOAD = "import sys; from trace_recorder import load; len(load(sys.argv[1]).llm_interactions)"
+_FORK = "import sys; from trace_recorder.rerun.recorded import Recording; Recording(sys.argv[1])"
+"""Reads a run as `fork`, `replay` and `serve` do."""
+_VIEWER = """
+import sys
+from trace_recorder import load
+from trace_recorder.viewer.interface import RunAnswers
+
+run = RunAnswers(load(sys.argv[1]))
+run.outline()
+counts = run.counts
+for name in ("messages", "interactions", "steps"):
+    getattr(run, name)(range(max(0, counts[name] - 30), counts[name]))
+run.interaction(counts["interactions"] - 1)
+run.raw(counts["interactions"] - 1)
+"""
+"""Makes the answers that the viewer's page first asks for, and one whole call."""
+_PROGRAMS = {"load": _LOAD, "fork": _FORK, "viewer": _VIEWER}
 
 
 def taken_by(command: str, run: Path, tries: int) -> Taken:
     """Return the least cost of a command on a run. `grep` has its pattern first, and `diff` gets the run twice."""
-    if command == "load":
-        return min(take_python(_LOAD, run) for _ in range(tries))
+    if command in _PROGRAMS:
+        return min(take_python(_PROGRAMS[command], run) for _ in range(tries))
+    if command in WRITING:
+        return min(_take_writing(WRITING[command], run) for _ in range(tries))
+    if command == "sql":
+        return min(take(command, "select count(*) from messages", run) for _ in range(tries))
     if command.startswith("grep"):
         return min(take(*command.split(), run, "--jobs", 1) for _ in range(tries))
     if command == "diff":
         return min(take(command, run, run) for _ in range(tries))
     return least(tries, command.split(), run)
+
+
+def _take_writing(command: str, run: Path) -> Taken:
+    """Return the cost of a command that writes files. Their bytes count as written."""
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place, "copy.json")
+        if "{copy}" in command:
+            for suffix in (".json", ".jsonl"):
+                shutil.copy(run.with_suffix(suffix), copy.with_suffix(suffix))
+        taken = take(*command.format(run=run, copy=copy, directory=place).split())
+        files = sum(file.stat().st_size for file in Path(place).rglob("*") if file.is_file())
+    return Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + files)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

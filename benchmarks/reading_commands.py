@@ -19,7 +19,7 @@ from benchmarks.reading_runs import parsing_seconds, record, record_tools
 
 EXPORTS = ("atif", "hierarchy", "invariant", "openai", "toolbrain", "traces", "trae", "trl")
 COMMANDS = ("show", "show --json", "stats", "validate", *(f"export -f {name}" for name in EXPORTS))
-INTO_A_FILE = {"invariant", "openai", "trl"}
+INTO_A_FILE = {"invariant", "openai", "trl", "verifiers"}
 
 
 @dataclass(frozen=True, order=True)

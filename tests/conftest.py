@@ -1,8 +1,9 @@
 """Settings of every test: a clean environment, no recorder left over from the test before, repeatable properties.
 
-Two things that no test checks are made fast. Most of the time of creating an HTTP client goes into reading two hundred
-certificates, which no test uses: here one is read. A garbage collection visits everything that the SDKs and earlier
-tests loaded: here it skips the objects from before the first test of a module.
+Three things that no test checks are made fast. Most of the time of creating an HTTP client goes into reading two
+hundred certificates, which no test uses: here one is read. A garbage collection visits everything that the SDKs and
+earlier tests loaded: here it skips the objects from before the first test of a module, and does not happen while the
+tests are loaded.
 
 `HYPOTHESIS_PROFILE=search` tries more examples, at random, which takes some properties longer than a test may take: add
 `-o faulthandler_timeout=0`. Without it a property is tried with the same examples each time.
@@ -13,8 +14,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 _OUTSIDE = dict(os.environ)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Load all tests without garbage collections, which would visit thousands of tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _little_to_collect() -> None:
     gc.collect()
@@ -66,6 +79,14 @@ def _one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             patch.setenv("SSL_CERT_FILE", str(path))
             patch.delenv("SSL_CERT_DIR", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient_clients() -> None:
+    """Let clients of httpx without a timeout of their own wait for two minutes. Their default is five seconds."""
+    for library in filter(find_spec, ("httpx", "httpx2")):
+        default = signature(import_module(library).Client).parameters["timeout"].default
+        default.connect = default.read = default.write = default.pool = 120.0
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Python in separate processes."""
+"""Python in separate processes, and the open files of this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,3 +26,12 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         timeout=300,
         check=False,
     )
+
+
+def open_below(place: Path) -> list[str]:
+    """Return the names of the files in a directory that this process has open, including removed files."""
+    names = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # another thread has closed the file meanwhile
+            names.append(str(link.readlink()))
+    return [name for name in names if name.startswith(str(place))]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import SystemRandom
 from socketserver import BaseServer
 from typing import Any, NamedTuple
 
@@ -203,6 +204,18 @@ def serving(*answers: Script, port: int = 0) -> Iterator[Server]:
     server = Server(answers, port)
     with running(server):
         yield server
+
+
+def free_port() -> int:
+    """Return the number of a port that no process listens on.
+
+    The system gives ports from 32768 on to connections and to servers without a port of their own, so one of those may
+    be taken at any moment. A port below is taken only by a process that asks for it.
+    """
+    while True:
+        port = SystemRandom().randrange(10_000, 32_768)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def whole(body: bytes, status: int = 200, media: str = "application/json", **headers: str) -> Answer:

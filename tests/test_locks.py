@@ -41,11 +41,11 @@ def test_a_forked_child_holds_no_lock_of_a_parent_s_thread() -> None:
     def hold() -> None:
         with lock:
             is_held.set()
-            may_end.wait(20)
+            may_end.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    is_held.wait(20)
+    is_held.wait(60)
     child = os.fork()
     if child == 0:
         of_child: list[bool] = []

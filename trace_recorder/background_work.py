@@ -7,19 +7,22 @@ work. This call does nothing in an agent's thread. It also does nothing while an
 call into C, such as a search by a regular expression, keeps all other threads from running. Therefore each such call
 gets a text of limited length.
 
-An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. Meanwhile a signal
-handler may raise an exception at any point. `threading.Event` contains a `threading.Condition`, which does not tolerate
-such an exception. The lock of the condition may stay taken, or the condition may raise "release unlocked lock" in place
-of the handler's exception.
+An agent's thread starts background threads with `start_thread`, or uses them again by `background_threads`. It waits
+for them with `Event`. Meanwhile a signal handler may raise an exception at any point. `threading.Event` contains a
+`threading.Condition`, which does not tolerate such an exception. The lock of the condition may stay taken, or the
+condition may raise "release unlocked lock" in place of the handler's exception.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from trace_recorder.clocks import monotonic_seconds
@@ -122,3 +125,51 @@ def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     if interrupted_by is not None:
         raise interrupted_by
     return thread
+
+
+Work = Callable[[], None]
+
+
+class BackgroundThreads:
+    """Daemon threads that run work. A thread that has ended its work waits for more.
+
+    To start a thread takes five times as long as to wake one. At most about `most_idle` threads wait; each further one
+    ends after its work. There is no lock, because each change of `idle` is one operation of a deque.
+    """
+
+    def __init__(self, *, most_idle: int = 4) -> None:
+        self._most_idle = most_idle
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Begin without threads in a forked child, because the threads do not exist there."""
+        self.idle: deque[SimpleQueue[tuple[Work, str]]] = deque()
+        """Where each waiting thread gets its next work, and its name for that time."""
+
+    def run(self, work: Work, name: str) -> None:
+        """Let a thread run `work`, which must not raise. The work has an empty context, as in a new thread.
+
+        Raises RuntimeError if a new thread is needed, and the system has no more.
+        """
+        try:
+            works, is_new = self.idle.pop(), False
+        except ours(IndexError):
+            works, is_new = SimpleQueue(), True
+        works.put((work, name))
+        if is_new:
+            start_thread(partial(self._serve, works), name)
+
+    def _serve(self, works: SimpleQueue[tuple[Work, str]]) -> None:
+        while True:
+            work, threading.current_thread().name = works.get()
+            Context().run(work)
+            del work  # it may keep much memory alive
+            if len(self.idle) >= self._most_idle:
+                return
+            self.idle.append(works)
+
+
+background_threads = BackgroundThreads()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=background_threads.after_fork)

@@ -146,6 +146,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "grok": "grok",
         "grok-updates": "grok:UPDATES",
         "amp": "amp",
+        "crush": "crush",
         "goose": "goose",
         "session-traces": "pi.format:SESSION_TRACES",
         "openclaw": "pi.format:OPENCLAW",

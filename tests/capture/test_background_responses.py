@@ -6,7 +6,6 @@ import asyncio
 import errno
 import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -33,6 +32,7 @@ from tests.capture.background import (
 from tests.capture.recorded_clients import interactions, recorded_client
 from tests.exporters.sink import attributes, sink
 from tests.provider import DROP, Answer, serving
+from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder, load, otlp, replay
 from trace_recorder.cli.tail import Follower, ShownSteps
 from trace_recorder.rerun.serving import ReplayServer
@@ -191,9 +191,7 @@ def test_a_span_is_sent_when_the_answer_is_final(tmp_path: Path) -> None:
             ask(recorder.wrap(client))
         with recorder.step():
             client.responses.create(model="o9", input="And?")
-        end = time.monotonic() + 10
-        while len(collector.spans()) < 2 and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(lambda: len(collector.spans()) >= 2)
         before = collector.names()
         client.responses.retrieve("resp_1")
         recorder.finalize(success=True)

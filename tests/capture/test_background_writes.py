@@ -46,7 +46,7 @@ def test_a_long_stream_is_joined_by_a_thread(tmp_path: Path, words: list[str], *
         if text == "".join(words):
             threads.add(threading.current_thread() is threading.main_thread())
             if aside:
-                goes_on.wait(30)
+                goes_on.wait(60)
         return text
 
     async def ask(recorder: TrajectoryRecorder) -> tuple[int, list[str]]:

@@ -100,7 +100,7 @@ def test_a_call_cancelled_during_the_write_of_its_answer_is_recorded(
     def redact(text: str) -> str:
         if threading.current_thread() is not threading.main_thread() and "word number 0" in text:
             begun.set()
-            goes_on.wait(30)
+            goes_on.wait(60)
         return text
 
     async def ask(recorder: TrajectoryRecorder) -> None:

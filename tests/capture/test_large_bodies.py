@@ -137,12 +137,12 @@ def test_others_can_record_while_a_large_request_is_masked(tmp_path: Path) -> No
     def redact(text: str) -> str:
         if text == IMAGE:
             masks.set()
-            goes_on.wait(30)
+            goes_on.wait(60)
         return text
 
     async def run(recorder: TrajectoryRecorder) -> None:
         large = asyncio.create_task(ask(recorder, Wire(answer("never")), IMAGE))
-        await asyncio.to_thread(masks.wait, 30)
+        await asyncio.to_thread(masks.wait, 60)
         response = await ask(recorder, Wire(answer("hi")), "short")
         assert (response.status_code, large.done()) == (200, False)
         large.cancel()
@@ -173,7 +173,7 @@ def test_others_can_record_at_every_step_of_a_large_request(tmp_path: Path) -> N
         if goes_on:
             other = threading.Thread(target=record, args=(len(steps),), daemon=True)
             other.start()
-            other.join(20)
+            other.join(60)
             steps.append(not other.is_alive())
 
     with TrajectoryRecorder(path) as recorder:

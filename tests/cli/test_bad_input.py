@@ -354,7 +354,6 @@ def test_a_full_disk_is_reported_for_rows(tmp_path: Path) -> None:
     """An export of rows to a full disk reports the failure, on stdout and in a file."""
     recorded(tmp_path / "a.json")
 
-    assert piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")[0] == 1
     code, said = piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")
     assert (code, said.splitlines()[-1]) == (1, "trace-recorder: stdout: No space left on device")
     assert "Traceback" not in said

@@ -107,7 +107,7 @@ def test_processes_end_with_a_command_that_is_killed(threads: int) -> None:
         assert process.stdout is not None
         assert process.stdout.read(1) == b"x"
         process.kill()
-        while select.select([process.stdout], [], [], 20)[0]:
+        while select.select([process.stdout], [], [], 60)[0]:
             if not process.stdout.read1():
                 return
     pytest.fail("a process waits for tasks")

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.invoking import invoke, recorded
 from tests.cli.terminal import Stderr
+from tests.waiting import wait_until
 from trace_recorder import load, load_all
 from trace_recorder.cli.import_command import Importing, files_in
 from trace_recorder.cli.output import Progress
@@ -27,6 +27,16 @@ def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
     return path
+
+
+def test_an_address_as_the_output_is_refused(tmp_path: Path) -> None:
+    """The message says how runs come to an address, and nothing is written."""
+    _write(tmp_path / "a.traj.json")
+    done = invoke("import", tmp_path / "a.traj.json", "-o", "s3://bucket/runs")
+
+    assert done.exit_code == 2
+    assert "give one, and then copy it, as with `aws s3 sync`" in " ".join(done.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.traj.json"]
 
 
 def test_a_directory_is_searched_recursively(tmp_path: Path) -> None:
@@ -129,12 +139,7 @@ def test_a_run_that_is_written_when_watching_ends_is_counted(
 
 
 def _wait_for(directory: Path, calls: set[int]) -> None:
-    counts: set[int] = set()
-    until = time.monotonic() + 60
-    while counts != calls and time.monotonic() < until:
-        time.sleep(0.1)
-        counts = {len(run.llm_interactions) for run in load_all(directory)} if directory.is_dir() else set()
-    assert counts == calls
+    wait_until(lambda: directory.is_dir() and {len(run.llm_interactions) for run in load_all(directory)} == calls)
 
 
 def test_only_known_services_have_projects(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.cli.terminal import Stderr
 from tests.formats.services.stand_ins import LangfuseServer, serving
+from tests.waiting import wait_until
 from trace_recorder import load_all
 from trace_recorder.cli.import_command import Importing
 from trace_recorder.cli.output import Progress
@@ -45,10 +45,7 @@ def _started(address: str, out: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _wait_for_runs(out: Path, count: int) -> None:
-    until = time.monotonic() + 60
-    while len([*out.glob("*.json")]) < count:
-        assert time.monotonic() < until, "the runs do not come"
-        time.sleep(0.02)
+    wait_until(lambda: len([*out.glob("*.json")]) >= count)
 
 
 @needs_langfuse

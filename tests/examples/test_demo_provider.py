@@ -286,7 +286,7 @@ def test_a_stalled_answer_continues_when_released(provider, stream):
     with httpx.stream("POST", f"{provider.url}/v1/chat/completions", json=body) as response:
         chunks = response.iter_raw()
         first = next(chunks)
-        assert provider.wait_until_stalled(10)
+        assert provider.wait_until_stalled(60)
         provider.release()
         whole = first + b"".join(chunks)
 
@@ -296,12 +296,12 @@ def test_a_stalled_answer_continues_when_released(provider, stream):
 
 def test_closing_the_provider_ends_idle_connections():
     """Closing the provider ends all its threads, even if a client keeps its connection."""
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     provider = LocalProvider()
     with httpx.Client(base_url=provider.url) as client:
         client.get("/v1/models")
         provider.close()
-        assert threading.active_count() == before
+        assert {*threading.enumerate()} <= before
         with pytest.raises(httpx.ConnectError):
             client.get("/v1/models")
 

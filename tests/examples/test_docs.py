@@ -64,21 +64,25 @@ def files() -> frozenset[str]:
     return frozenset(endings | {path.name for path in ROOT.iterdir()} | {f"{path.name}/" for path in ROOT.iterdir()})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_files_that_a_page_names_exist(page: Path) -> None:
+def test_the_files_that_a_page_names_exist() -> None:
     """Each file or folder that a page names in backticks, by its path or the end of it, exists."""
-    named = {word for word in quoted(page) if FILE.fullmatch(word)} - OTHERS
-    of_runs = {word for word in named if word.startswith(("trajectories/", "runs/", "NAME", ".venv", "/"))}
+    missing = []
+    for page in PAGES:
+        named = {word for word in quoted(page) if FILE.fullmatch(word)} - OTHERS
+        of_runs = {word for word in named if word.startswith(("trajectories/", "runs/", "NAME", ".venv", "/"))}
+        missing += [(name_of(page), word) for word in named - of_runs - files()]
 
-    assert named - of_runs - files() == set()
+    assert missing == []
 
 
-@pytest.mark.parametrize("page", ALL, ids=name_of)
-def test_links_lead_to_existing_files(page: Path) -> None:
+def test_links_lead_to_existing_files() -> None:
     """Each link of a page to a file or folder of the project leads to an existing one."""
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
+    broken = []
+    for page in ALL:
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose(page))
+        broken += [(name_of(page), link) for link in links if not (page.parent / link).exists()]
 
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert broken == []
 
 
 def test_the_index_lists_every_decision() -> None:

@@ -9,11 +9,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import tomllib
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
+from tests.agents import HTTPX
+from tests.cli.invoking import invoke
 from tests.examples.answers import CALL
 from tests.examples.attach_page import blocks as attach_blocks
 from tests.examples.environment import environment
@@ -25,10 +29,13 @@ from trace_recorder.reading.validate import validate
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 Blocks = list[tuple[str, str]]
-AGENT = """
-import openai
-openai.OpenAI().chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello!"}])
+AGENT = (
+    textwrap.dedent(HTTPX)
+    + """
+body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello!"}]}
+httpx.post(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json=body)
 """
+)
 """A reader's agent, without code of this package."""
 DEMO = "$ make demo\n"
 """The beginning of the block that shows what the demo prints."""
@@ -124,6 +131,17 @@ def test_the_readme_s_outputs_are_true(used: Path) -> None:
     ]
 
 
+def ended(command: str, place: Path, surroundings: dict[str, str]) -> tuple[int, str]:
+    """Return the exit code and the standard error of a command, in this process if the command starts no other."""
+    words = shlex.split(command, comments=True)
+    if words[0] != "trace-recorder" or "--" in words or words[1] == "mcp":
+        done = run(["sh", "-e", "-c", command], place, surroundings)
+        return done.returncode, done.stderr
+    with chdir(place):
+        result = invoke(*words[1:], environment=surroundings)
+    return result.exit_code, result.stderr
+
+
 def test_the_commands_work(used: Path, tmp_path: Path) -> None:
     """Every command of docs/commands.md works on runs that were wrapped, marked, recorded by hand, and recorded from
     outside.
@@ -139,9 +157,9 @@ def test_the_commands_work(used: Path, tmp_path: Path) -> None:
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, place)
         for command in ("python by_hand.py", *shell(COMMANDS, "trace-recorder")):
-            done = run(["sh", "-e", "-c", command], place, surroundings)
-            said = [line for line in done.stderr.splitlines() if not line.startswith("trace-recorder: ")]
-            failed += [(command, done.stderr)] if done.returncode or said or "cannot" in done.stderr else []
+            code, errors = ended(command, place, surroundings)
+            said = [line for line in errors.splitlines() if not line.startswith("trace-recorder: ")]
+            failed += [(command, errors)] if code or said or "cannot" in errors else []
 
     assert failed == []
     runs = [load(path) for path in (place / "trajectories").glob("*.json")]

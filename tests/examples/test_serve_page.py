@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.examples.environment import environment
 from tests.processes import ROOT
-from tests.provider import serving
+from tests.provider import free_port, serving
 from tests.rerun.runs import ask, client, said
 from trace_recorder import TrajectoryRecorder
 
@@ -26,8 +25,7 @@ def test_the_commands_print_the_shown_lines(tmp_path: Path) -> None:
     with serving(said("There is one.")) as server, TrajectoryRecorder(tmp_path / "runs" / "first.json") as recorder:
         with client(f"{server.url}/v1") as made:
             ask(recorder.wrap(made), "List the files")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     (_, served), (_, asked) = BLOCKS
     start, *promised = served.replace("8421", port).splitlines()
     surroundings = environment("", tmp_path) | {"NO_PROXY": "127.0.0.1"}

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import pytest
 from tests.examples.environment import environment
 from tests.processes import ROOT
 from tests.provider import CHAT, Answer, Request, plain, serving
+from tests.waiting import wait_until
 from trace_recorder import load
 
 PAGE = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
@@ -88,7 +88,10 @@ def test_no_request_is_in_the_run_of_another(program: str, tmp_path: Path) -> No
     def get(address: str, question: str) -> int:
         return httpx.get(f"{url}{address}", params={"question": question}, trust_env=False, timeout=120).status_code
 
-    expected = []
+    def have_ended() -> bool:
+        return ended(tmp_path) >= len(expected)
+
+    expected: list[list[str]] = []
     with serving(answer) as provider, served(program, tmp_path, provider.url) as url:
         for address in addresses:
             with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -96,9 +99,7 @@ def test_no_request_is_in_the_run_of_another(program: str, tmp_path: Path) -> No
                 others = [pool.submit(get, "/plain", f"secret-{number}") for number in range(AT_ONCE // 2)]
                 assert [request.result() for request in (*recorded, *others)] == [200] * AT_ONCE
             expected += [[f"{address}-{number}"] for number in range(AT_ONCE // 2)]
-            deadline = time.monotonic() + 60
-            while ended(tmp_path) < len(expected) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_until(have_ended)
 
     runs = [load(path) for path in (tmp_path / "trajectories").glob("*.json")]
     assert (answered(tmp_path), {run.status for run in runs}) == (sorted(expected), {"completed"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +13,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.provider import Answer, Request, serving, whole
 
+PATIENCE = 120.0
+"""A request that waits longer than this many seconds for the sink's answer is an error of the test."""
+
 
 @dataclass
 class Sink:
@@ -20,14 +23,18 @@ class Sink:
 
     url: str = ""
     status: int = 200
-    seconds: float = 0.0
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    """Until this is set, which it is at first, the sink answers no request."""
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     requests: list[Request] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.may_answer.set()
+
     def answer_to(self, request: Request) -> Answer:
         """Answer a request, and keep it if it is accepted."""
-        time.sleep(self.seconds)
+        assert self.may_answer.wait(PATIENCE)
         if self.status < 300:
             self.requests.append(request)
         return whole(self.body, self.status, **self.headers)

@@ -40,7 +40,7 @@ WAITING = tuple(
         "recording/run.py",
     )
 )
-QUICK = 3.0
+QUICK = 60.0
 """A wait that takes longer than this many seconds will never end."""
 
 
@@ -119,7 +119,7 @@ class StopError(Exception):
 class Endpoint:
     """An exporter's target that accepts everything."""
 
-    name, content, new_messages, flush_seconds = "nowhere", False, True, 1.0
+    name, content, new_messages, flush_seconds = "nowhere", False, True, 10 * QUICK
     conventions: Conventions = "genai"
 
     def sender(self) -> Endpoint:

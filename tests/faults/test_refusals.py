@@ -53,7 +53,7 @@ def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payl
         env={**refusing, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=120,
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -19,6 +19,8 @@ COUNTS = (
     Counts(1234, 77),
     Counts(1234, 77, cache_read=1000, cache_write=200),
     Counts(1234, 77, cache_read=1200),
+    Counts(199_999, 77, cache_read=120_001),
+    Counts(200_001, 77, cache_read=120_001),
     Counts(700_001, 9, cache_write=650_001),
     Counts(10, 1, cache_read=11),
     Counts(MAX_TOKENS * 3 + 1, 1),
@@ -49,7 +51,12 @@ def test_prices_equal_those_of_the_package() -> None:
     table = PriceTable()
     snapshot = pytest.importorskip("genai_prices.data_snapshot").get_snapshot()
     models = [(provider.id, model.id) for provider in snapshot.providers for model in provider.models]
-    sample = [*islice(models, 0, None, 9), ("google", "gemini-2.5-pro"), ("deepseek", "deepseek-chat")]
+    sample = [
+        *islice(models, 0, None, 9),
+        ("google", "gemini-2.5-pro"),
+        ("anthropic", "claude-sonnet-4-5"),
+        ("deepseek", "deepseek-chat"),
+    ]
 
     wrong = [
         (provider, model, counts)
@@ -63,7 +70,7 @@ def test_prices_equal_those_of_the_package() -> None:
     assert wrong == []
 
 
-def package_calls(table: PriceTable, model: str, calls: int) -> int:
+def package_calls(table: PriceTable, provider: str, model: str, calls: int) -> int:
     """Return how many functions of the package are called to price this many calls of a model."""
     counted = 0
 
@@ -75,19 +82,21 @@ def package_calls(table: PriceTable, model: str, calls: int) -> int:
     sys.setprofile(count)
     try:
         for number in range(calls):
-            table("openai", model, Counts(1000 + number, number), AT)
+            table(provider, model, Counts(1000 + number, number), AT)
     finally:
         sys.setprofile(before)
     return counted
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "no-such-model"])
-def test_further_calls_hardly_ask_the_package(model: str) -> None:
+@pytest.mark.parametrize(
+    ("provider", "model"), [("openai", "gpt-4o"), ("openai", "no-such-model"), ("anthropic", "claude-sonnet-4-5")]
+)
+def test_further_calls_hardly_ask_the_package(provider: str, model: str) -> None:
     """A further call asks only whether the prices are unchanged, and which prices apply at that time."""
     table = PriceTable()
-    package_calls(table, model, 1)
+    package_calls(table, provider, model, 1)
 
-    assert package_calls(table, model, 100) <= 2 * 100
+    assert package_calls(table, provider, model, 100) <= 2 * 100
 
 
 def test_the_cache_of_prices_is_bounded() -> None:

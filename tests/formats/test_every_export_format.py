@@ -30,7 +30,6 @@ FORMS = [
     for form in (format_.forms or (None,))
     if form != "eval"  # an archive of the same log
 ]
-each_form = pytest.mark.parametrize(("name", "form"), FORMS, ids=[f"{name}-{form or 'only'}" for name, form in FORMS])
 EMPTY = "the run is empty"
 
 
@@ -42,29 +41,30 @@ def as_json(name: str, form: str | None, trajectory: Trajectory, directory: Path
         return EMPTY
 
 
-@each_form
+def exports_of(trajectory: Trajectory, directory: Path) -> dict[str, Any]:
+    """Return the exports of a run in each form of each format."""
+    return {f"{name}-{form or 'only'}": as_json(name, form, trajectory, directory) for name, form in FORMS}
+
+
 @pytest.mark.parametrize("told", RUNS)
 def test_an_export_is_plain_json_and_always_the_same(
-    trajectories: Mapping[str, Trajectory], told: str, name: str, form: str | None, tmp_path: Path
+    trajectories: Mapping[str, Trajectory], told: str, tmp_path: Path
 ) -> None:
     """The output can be written, is read back unchanged, and is the same at a second export."""
-    made = as_json(name, form, trajectories[told], tmp_path)
+    made = exports_of(trajectories[told], tmp_path)
 
     assert json.loads(json.dumps(made)) == made
-    assert as_json(name, form, trajectories[told], tmp_path) == made
+    assert exports_of(trajectories[told], tmp_path) == made
 
 
-@each_form
 @pytest.mark.parametrize("told", [name for name in RUNS if name not in {"damaged", "in_flight"}])
 def test_a_document_gives_the_same_export_as_its_journal(
-    trajectories: Mapping[str, Trajectory], told: str, name: str, form: str | None, tmp_path: Path
+    trajectories: Mapping[str, Trajectory], told: str, tmp_path: Path
 ) -> None:
     """The exports use only values that the document has too."""
     document = json.loads(json.dumps(trajectories[told].to_document()))
 
-    assert as_json(name, form, from_document(document, told), tmp_path) == as_json(
-        name, form, trajectories[told], tmp_path
-    )
+    assert exports_of(from_document(document, told), tmp_path) == exports_of(trajectories[told], tmp_path)
 
 
 @pytest.mark.parametrize("told", ["tools", "thinking", "streamed", "own_steps"])

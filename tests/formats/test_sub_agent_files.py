@@ -97,6 +97,29 @@ def test_sub_agents_of_qwen_are_joined_at_any_depth(tmp_path: Path) -> None:
     assert [call.name for call in second.response.tool_calls] == ["agent"]
 
 
+def test_the_executions_of_a_session_are_those_of_all_its_agents(tmp_path: Path) -> None:
+    """`--join` adds the times of the tools that sub-agents called."""
+    qwen = _written(tmp_path / "chats" / f"{_SESSION}.jsonl", _MAIN)
+    ended = _qwen("x4", 5, "tool_result", _result("t1", "shell", "a"), agentId="x", parentUuid="x3")
+    _agent_file(tmp_path / "subagents" / _SESSION, "x", [*_of_agent("x", 3), ended], toolUseId="c1")
+    kimi = _kimi(tmp_path / "session_1", "main", 0)
+    _kimi(tmp_path / "session_1", "agent-1", 1, {"type": "subagent.started"})
+    cline = Path(shutil.copytree(PRODUCED / "cline-sessions", tmp_path / "cline"))
+    document = json.loads((cline / "agent_1.messages.json").read_text())
+    document["messages"][1]["content"].append({"type": "tool_use", "id": "t1", "name": "shell", "input": {}})
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "a"}
+    document["messages"].append({"role": "user", "content": [result], "ts": 1795881914500})
+    (cline / "agent_1.messages.json").write_text(json.dumps(document))
+    expected = {
+        qwen: {(None, "c1"), ("x", "t1")},
+        kimi: {(None, "call-of-main"), ("agent-1", "call-of-agent-1")},
+        cline / f"{_CLINE}.messages.json": {(None, "c1"), (None, "c2"), ("agent_1", "t1")},
+    }
+    for path, executions in expected.items():
+        (run,) = runs_of(path)
+        assert {(tool.agent.agent_id, tool.call_id) for tool in run.executions} == executions
+
+
 def test_a_file_of_a_sub_agent_may_be_damaged_or_lead_elsewhere(tmp_path: Path) -> None:
     session = _written(tmp_path / "chats" / f"{_SESSION}.jsonl", _MAIN)
     agents = tmp_path / "subagents" / _SESSION

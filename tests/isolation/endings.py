@@ -86,6 +86,14 @@ def read(agent: Agent) -> None:
         pass
 
 
+def read_impatiently(agent: Agent) -> None:
+    """Read a stream whose next chunk may take only a fifth of a second. The first chunk may take any time."""
+    made = agent.stream()
+    made.response.request.extensions["timeout"] = IMPATIENT["timeout"].as_dict()
+    for _ in made:
+        pass
+
+
 def interrupted(agent: Agent, work: Callable[[Agent], None], *, moment: Callable[[Agent], object]) -> None:
     def press() -> None:
         while not moment(agent):
@@ -181,7 +189,7 @@ SYNC: dict[str, Ending] = {
     "Ctrl-C in a stream": Ending(SILENT, partial(HEARD, work=hear), "KeyboardInterrupt", "one", failed=True),
     "timeout while it waits": Ending(LATE, call, "ReadTimeout", failed=True, options=IMPATIENT),
     "timeout in an answer": Ending(HALF, call, "ReadTimeout", failed=True, options=IMPATIENT),
-    "timeout in a stream": Ending(SILENT, read, "ReadTimeout", "one", failed=True, options=IMPATIENT),
+    "timeout in a stream": Ending(SILENT, read_impatiently, "ReadTimeout", "one", failed=True),
     "cut off": Ending(CUT, read, "RemoteProtocolError", "one", failed=True),
     "closed": Ending(LIVELY, close, CLOSED, "one"),
     "block left": Ending(LIVELY, leave_the_block, CLOSED, "one"),
@@ -203,6 +211,13 @@ async def acall(agent: Agent) -> None:
 async def ahear(agent: Agent) -> None:
     async for piece in await agent.stream():
         agent.heard.append(piece)
+
+
+async def aread_impatiently(agent: Agent) -> None:
+    made = await agent.stream()
+    made.response.request.extensions["timeout"] = IMPATIENT["timeout"].as_dict()
+    async for _ in made:
+        pass
 
 
 Moment = Callable[[Agent], Awaitable[None]]
@@ -308,7 +323,7 @@ ASYNC: dict[str, Ending] = {
     "sibling failed in a stream": Ending(
         SILENT, partial(beside_a_failing_task, **IN_STREAM), STOPPED, "one", failed=True
     ),
-    "timeout in a stream": Ending(SILENT, ahear, "ReadTimeout", "one", failed=True, options=IMPATIENT),
+    "timeout in a stream": Ending(SILENT, aread_impatiently, "ReadTimeout", "one", failed=True),
     "cut off": Ending(CUT, ahear, "RemoteProtocolError", "one", failed=True),
     "closed": Ending(LIVELY, aclose, CLOSED, "one"),
     "broken out of": Ending(LIVELY, abreak_out, CLOSED, "one"),
@@ -324,7 +339,7 @@ TRIO: dict[str, Ending] = {
     "sibling failed in a stream": Ending(
         SILENT, partial(beside_a_failure, **IN_STREAM), "Cancelled", "one", failed=True
     ),
-    "timeout in a stream": Ending(SILENT, ahear, "ReadTimeout", "one", failed=True, options=IMPATIENT),
+    "timeout in a stream": Ending(SILENT, aread_impatiently, "ReadTimeout", "one", failed=True),
     "closed": Ending(LIVELY, aclose, CLOSED, "one"),
     "cut off": Ending(CUT, ahear, "RemoteProtocolError", "one", failed=True),
 }

@@ -21,6 +21,7 @@ from tests.isolation.outcomes import KINDS
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, guard
 from trace_recorder.attach.lifecycle import Lifecycle
+from trace_recorder.background_work import background_threads
 from trace_recorder.capture import attempt_records, exchange, stream_flusher, transport
 from trace_recorder.capture.received_response import ReceivedResponse
 from trace_recorder.guard import Guard
@@ -89,6 +90,7 @@ def no_threads_of_ours(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(threading.Thread, "start", refuse)
     stream_flusher.process_flusher.after_fork()  # in a process whose threads were not started
     process_thread.after_fork()
+    background_threads.after_fork()
 
 
 def thread_is_quick(patch: pytest.MonkeyPatch) -> None:

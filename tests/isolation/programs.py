@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import httpx
-import trio
 
 import trace_recorder
 from trace_recorder import TrajectoryRecorder
@@ -77,6 +76,8 @@ def loop_script() -> None:
 
 
 def trio_script() -> None:
+    import trio  # no other program needs it
+
     async def main() -> None:
         with TrajectoryRecorder(task="script"):
             await trio.to_thread.run_sync(pool.submit(ask, "in the pool").result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from trace_recorder.reading.validate import validate
 pytestmark = of_the_sdks
 
 each_hook = pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
+Noticed = dict[tuple[str, str], tuple[Outcome, set[str]]]
+"""By call and kind: the outcome, and the gaps on file."""
 OTHERS = [call for call in CALLS if "openai" not in call]
 SAME = dict.fromkeys(("record a broken response", "record a response that was closed early"), END)
 """Some SDKs read a stream to its end, and some close it when they have seen enough."""
@@ -41,32 +44,39 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
     return outcome
 
 
-def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
-    """Make a hook fail in a call, and assert the caller's result and the gaps on file."""
-    recorder = hook.recorder(path)
-    outcome = broken(hook, call, kind, recorder)
-    recorder.finalize()
+def noticed(directory: Path, hook: Hook, calls: Sequence[tuple[str, str]]) -> Noticed:
+    """Make a hook fail in each of some calls. Return what their callers got, and the gaps on file."""
+    got: Noticed = {}
+    for call, kind in calls:
+        recorder = hook.recorder(directory / f"{call} {kind}.json")
+        outcome = broken(hook, call, kind, recorder)
+        recorder.finalize()
+        got[call, kind] = outcome, {SAME.get(gap.what, gap.what) for gap in load(recorder.trajectory_path).gaps}
+    return got
 
-    gaps = {SAME.get(gap.what, gap.what) for gap in load(path).gaps}
-    assert outcome == unwrapped(call, kind)
-    assert gaps == hook.gaps.get(kind, frozenset())
+
+def nothing_noticed(hook: Hook, calls: Sequence[tuple[str, str]]) -> Noticed:
+    """Return what callers of unwrapped clients get, and the gaps that the hook must leave."""
+    return {(call, kind): (unwrapped(call, kind), {*hook.gaps.get(kind, ())}) for call, kind in calls}
 
 
 @each_hook
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", ["openai", "openai async"])
-def test_a_failing_hook_does_not_reach_the_caller(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
+def test_a_failing_hook_does_not_reach_the_caller(tmp_path: Path, hook: Hook, call: str) -> None:
     """While a hook fails, the caller's result is that of an unwrapped client, and parts that were not recorded are
     gaps.
     """
-    notices_nothing(tmp_path / "run.json", hook, call, kind)
+    calls = [(call, kind) for kind in KINDS]
+
+    assert noticed(tmp_path, hook, calls) == nothing_noticed(hook, calls)
 
 
 @each_hook
-@pytest.mark.parametrize("call", OTHERS)
-def test_a_failing_hook_does_not_reach_the_caller_of_other_sdks(tmp_path: Path, hook: Hook, call: str) -> None:
+def test_a_failing_hook_does_not_reach_the_caller_of_other_sdks(tmp_path: Path, hook: Hook) -> None:
     """While a hook fails, the result of a stream of each of the other SDKs is that of an unwrapped client."""
-    notices_nothing(tmp_path / "run.json", hook, call, "stream")
+    calls = [(call, "stream") for call in OTHERS]
+
+    assert noticed(tmp_path, hook, calls) == nothing_noticed(hook, calls)
 
 
 @each_hook

@@ -18,6 +18,8 @@ from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
 from tests.processes import ROOT
+from trace_recorder.mcp_server.served_runs import ServedRuns
+from trace_recorder.mcp_server.tools import call_tool
 
 R = TypeVar("R")
 ANSWER = re.compile(r'(.*)\n<recorded-data mark="([0-9a-f]{16})">\n(.*)\n</recorded-data mark="\2">', re.DOTALL)
@@ -34,8 +36,32 @@ class Answered:
     is_error: bool
 
 
-class Client:
-    """A client of the server, for a test that is not async."""
+class Tools:
+    """The tools for a directory, called in this process, because the package `mcp` takes a second to start."""
+
+    def __init__(self, directory: Path) -> None:
+        self._runs = ServedRuns(directory)
+
+    def call(self, name: str, **arguments: Any) -> Answered:
+        """Call a tool. The answer must have the marks."""
+        text, is_error = self._answer(name, arguments)
+        match = ANSWER.fullmatch(text)
+        assert match is not None, text
+        return Answered(text, json.loads(match[3]), is_error)
+
+    def data(self, name: str, **arguments: Any) -> Any:
+        """Call a tool, and return the data of its answer, which must not be an error."""
+        answer = self.call(name, **arguments)
+        assert not answer.is_error, answer.text
+        return answer.data
+
+    def _answer(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
+        answer = call_tool(self._runs, name, arguments, threading.Event())
+        return answer.text, answer.is_error
+
+
+class Client(Tools):
+    """The tools of a server, for a test that is not async."""
 
     def __init__(self, session: ClientSession, loop: asyncio.AbstractEventLoop) -> None:
         self._session = session
@@ -46,21 +72,11 @@ class Client:
         listed = self._do(self._session.list_tools())
         return [tool.model_dump(by_alias=True, exclude_none=True) for tool in listed.tools]
 
-    def call(self, name: str, **arguments: Any) -> Answered:
-        """Call a tool. The answer must have the marks."""
+    def _answer(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         result = self._do(self._session.call_tool(name, arguments))
         [content] = result.content
         assert isinstance(content, types.TextContent)
-        match = ANSWER.fullmatch(content.text)
-        assert match is not None, content.text
-        dumped = result.model_dump(by_alias=True)
-        return Answered(content.text, json.loads(match[3]), dumped["isError"])
-
-    def data(self, name: str, **arguments: Any) -> Any:
-        """Call a tool, and return the data of its answer, which must not be an error."""
-        answer = self.call(name, **arguments)
-        assert not answer.is_error, answer.text
-        return answer.data
+        return content.text, result.model_dump(by_alias=True)["isError"]
 
     def _do(self, work: Coroutine[Any, Any, R]) -> R:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)

@@ -14,7 +14,7 @@ import pytest
 from tests.chat_calls import asked, call, said
 from tests.data import written
 from tests.data.written import Writing
-from tests.mcp_server.connecting import Client, connected
+from tests.mcp_server.connecting import Client, Tools, connected
 from tests.viewer.recorded import growing, record
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.mcp_server.answers import DEFAULT_CHARACTERS, MAX_CHARACTERS, MIN_CHARACTERS
@@ -306,10 +306,10 @@ def test_files_of_other_tools_are_not_read(tmp_path: Path) -> None:
     message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "foreign words"}]}
     lines = [session, {**session, "type": "response_item", "payload": message}]
     (tmp_path / "rollout-s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with connected(tmp_path) as client:
-        listed = client.data("list_runs")
-        refused = client.call("show_run", run="rollout-s.jsonl")
-        matching = client.data("search_texts", text="foreign words")
+    tools = Tools(tmp_path)
+    listed = tools.data("list_runs")
+    refused = tools.call("show_run", run="rollout-s.jsonl")
+    matching = tools.data("search_texts", text="foreign words")
 
     assert (listed["runs"], listed["unreadable_count"]) == ([], 1)
     assert "is not a journal" in refused.data["error"]
@@ -349,11 +349,11 @@ def test_a_run_that_becomes_a_link_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "runs"
     record(directory / "run.json", growing(1))
     record(tmp_path / "outside" / "run.json", growing(2))
-    with connected(directory) as client:
-        assert client.data("show_run", run="run.json")["rows"] == 1
-        for suffix in (".json", ".jsonl"):
-            (directory / f"run{suffix}").unlink()
-            (directory / f"run{suffix}").symlink_to(tmp_path / "outside" / f"run{suffix}")
-        answer = client.call("show_run", run="run.json")
+    tools = Tools(directory)
+    assert tools.data("show_run", run="run.json")["rows"] == 1
+    for suffix in (".json", ".jsonl"):
+        (directory / f"run{suffix}").unlink()
+        (directory / f"run{suffix}").symlink_to(tmp_path / "outside" / f"run{suffix}")
+    answer = tools.call("show_run", run="run.json")
 
     assert (answer.is_error, "there is no run" in answer.data["error"]) == (True, True)

@@ -27,14 +27,22 @@ PROGRAMS = ("Claude Code", "Codex", "Cursor")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", SKILL, re.DOTALL) for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_configuration_starts_the_server(program: str, tmp_path: Path) -> None:
+def test_a_configuration_starts_the_server(tmp_path: Path) -> None:
     """The command in each program's configuration is an MCP server for the directory."""
     record(tmp_path / "run.json", growing(1))
-    text = written_configuration(program, tmp_path)
+    commands = {_command(program, tmp_path) for program in PROGRAMS}
+    for command in commands:
+        with connected_to(command) as client:
+            assert [row["id"] for row in client.data("list_runs")["runs"]] == ["run.json"]
+
+    assert len(commands) > 0
+
+
+def _command(program: str, runs: Path) -> tuple[str, ...]:
+    """Return the command in a program's configuration."""
+    text = written_configuration(program, runs)
     read: dict[str, Any] = tomllib.loads(text)["mcp_servers"] if program == "Codex" else json.loads(text)["mcpServers"]
-    with connected_to([read["runs"]["command"], *read["runs"]["args"]]) as client:
-        assert [row["id"] for row in client.data("list_runs")["runs"]] == ["run.json"]
+    return read["runs"]["command"], *read["runs"]["args"]
 
 
 def test_the_page_has_each_configuration_and_tool() -> None:

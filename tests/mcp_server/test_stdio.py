@@ -16,7 +16,7 @@ import pytest
 from tests.catalog.many_runs import settle
 from tests.chat_calls import asked, call, said
 from tests.cli.invoking import invoke
-from tests.mcp_server.connecting import ANSWER, COMMAND, ENVIRONMENT, connected
+from tests.mcp_server.connecting import ANSWER, COMMAND, ENVIRONMENT, Tools, connected
 from tests.viewer.recorded import growing, record
 from trace_recorder import TrajectoryRecorder
 
@@ -132,11 +132,10 @@ def test_an_index_gives_the_same_answers(directory: Path, tmp_path: Path) -> Non
         ("run_stats", {}),
         ("run_stats", {"by": ["model"]}),
     ]
-    with connected(directory) as client:
-        without = [client.data(name, **arguments) for name, arguments in calls]
+    without = [Tools(directory).data(name, **arguments) for name, arguments in calls]
     indexed = invoke("index", directory, "--json")
-    with connected(directory) as client:
-        assert [client.data(name, **arguments) for name, arguments in calls] == without
+    tools = Tools(directory)
+    assert [tools.data(name, **arguments) for name, arguments in calls] == without
 
     assert json.loads(indexed.stdout)["runs"] > 0
 

@@ -34,7 +34,7 @@ from tests.journals import folded, journal_of, read_raw
 from tests.mcp_tap.test_tap import SUMS
 from tests.mcp_tap.test_tap import ran as ran_server
 from tests.processes import ROOT
-from tests.provider import Answer, Request, serving
+from tests.provider import Answer, Request, free_port, serving
 from tests.proxy.programs import DONE, Program, answer_of, environment_of
 from tests.scripted_model import Model, Turn
 from trace_recorder import TrajectoryRecorder, load, load_all
@@ -256,8 +256,7 @@ def check_codex(servers: Servers, home: Path) -> str:
 @contextmanager
 def over_http(servers: Servers, transport: str) -> Iterator[str]:
     """Run `server-everything` over HTTP. Yield its address without a path."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with subprocess.Popen(
         [str(servers.bin / "mcp-server-everything"), transport], env={**os.environ, "PORT": str(port)},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

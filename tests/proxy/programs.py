@@ -1,6 +1,8 @@
 """Real programs of other languages, with and without the proxy, against a provider with the answers of this file.
 
-    python -m tests.proxy.programs DIRECTORY        # the directory has node_modules; `nox -s programs` makes one
+    python -m tests.proxy.programs DIRECTORY [NAME…]        # `nox -s programs` makes the directory
+
+The directory has node_modules, and an environment for each program in Python, such as `aider/bin/aider`.
 
 Each program must have the same exit code and output as without the proxy. Each request and each answer must be recorded
 byte for byte. The runs, calls and sub-agents are counted.
@@ -28,8 +30,12 @@ from tests.scripted_model import Model, Sent, addresses
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
 
-VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+")
+VOLATILE = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+"
+)
 """The texts that differ between two runs of a program: ids, times, durations, temporary directories."""
+LIMIT_SECONDS = 400
+"""OpenHands first tries several times to fetch its skills, which takes minutes without a network."""
 DONE = Action("Done.", "It is sunny in Tokyo.")
 
 
@@ -47,6 +53,8 @@ class Program:
     """How many tools the program's own session file has, which `--join` adds."""
     agents: int = 0
     """How many sub-agents the program names in its requests."""
+    is_patient: bool = False
+    """Whether the program waits for minutes after failed calls, and asks its user after Ctrl-C."""
 
 
 def _calls(*calls: Call) -> Callable[[str, dict[str, Any]], Action]:
@@ -80,7 +88,7 @@ def _claude(_: str, body: dict[str, Any]) -> Action:
 
 def _with_agent(tool: Call, agent: Call) -> Callable[[str, dict[str, Any]], Action]:
     """Return answers of a model that calls a tool and starts a sub-agent, which ends at once."""
-    prompt = str(agent.arguments["prompt"])
+    prompt = str(agent.arguments.get("prompt") or agent.arguments["instructions"])
 
     def says(_: str, body: dict[str, Any]) -> Action:
         text = json.dumps(body.get("messages") or body.get("input"))
@@ -90,6 +98,13 @@ def _with_agent(tool: Call, agent: Call) -> Callable[[str, dict[str, Any]], Acti
         return Action("I look.", "Let me look.", (tool, agent))
 
     return says
+
+
+def _mini(_: str, body: dict[str, Any]) -> Action:
+    """Return answers for mini-swe-agent, whose last command says that it is done."""
+    if '"role": "tool"' in json.dumps(body):
+        return Action("Done.", "Done.", (Call("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}),))
+    return Action("I look.", "Let me look.", (Call("bash", {"command": "echo sunny"}),))
 
 
 NODE_OPENAI = """
@@ -227,6 +242,66 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         joined_tools=1,
     )
 
+    yield from _python_programs(tools)
+    yield Program(
+        "goose",
+        (str(_goose(tools)), "run", "-t", "What is the weather?"),
+        _with_agent(
+            Call("shell", {"command": "echo sunny"}),
+            Call("delegate", {"instructions": "Weather in Tokyo?"}),
+        ),
+        {
+            "GOOSE_PROVIDER": "openai",
+            "GOOSE_MODEL": "gpt-4o",
+            "GOOSE_DISABLE_KEYRING": "1",
+            "OPENAI_HOST": "{url}/",
+        },
+        joined_tools=2,
+    )
+
+
+def _goose(tools: Path) -> Path:
+    """Return the program goose, whose package has the name of the system in its own."""
+    packages = tools / "node_modules" / "@aaif"
+    return next(packages.glob("goose-binary-*/bin/goose"), packages / "goose")
+
+
+def _python_programs(tools: Path) -> Iterator[Program]:
+    """Yield the programs with an environment of their own."""
+    aider = "--yes-always --no-git --no-check-update --no-show-model-warnings --no-show-release-notes --no-analytics"
+    yield Program(
+        "aider",
+        (str(tools / "aider" / "bin" / "aider"), "--model", "openai/gpt-4o", *aider.split(), "-m", "Weather?"),
+        lambda *_: DONE,
+    )
+    yield Program(
+        "mini-swe-agent",
+        (
+            *(str(tools / "mini-swe-agent" / "bin" / "mini"), "-y", "--exit-immediately", "-m", "openai/gpt-4o"),
+            *("-t", "What is the weather?", "-o", "mini.traj.json"),
+        ),
+        _mini,
+        {"MSWEA_CONFIGURED": "true"},
+        is_patient=True,
+    )
+    yield Program(
+        "OpenHands",
+        (
+            *(str(tools / "openhands" / "bin" / "openhands"), "--headless", "--override-with-envs"),
+            *("-t", "What is the weather?"),
+        ),
+        _calls(Call("terminal", {"command": "echo sunny", "security_risk": "LOW", "summary": "look"})),
+        {
+            "LLM_API_KEY": "k",
+            "LLM_BASE_URL": "{url}/v1",
+            "LLM_MODEL": "openai/gpt-4o",
+            "LOG_LEVEL": "CRITICAL",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+        },
+        joined_tools=1,
+        is_patient=True,
+    )
+
 
 def model_of(program: Program) -> Model:
     """Return the model of a program: each answer depends on the request alone."""
@@ -283,7 +358,7 @@ def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subproce
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=LIMIT_SECONDS,
             check=False,
         )
     return process, model.sent
@@ -341,12 +416,14 @@ def is_same(name: str, compared: Callable[[], str]) -> bool:
     return True
 
 
-def main(tools: Path) -> int:
-    """Compare all programs, and print a line for each."""
+def main(tools: Path, names: Sequence[str]) -> int:
+    """Compare all programs, or those with these names, and print a line for each."""
     failed = 0
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         for program in programs(tools.absolute(), place):
+            if names and program.name not in names:
+                continue
             if shutil.which(program.command[0]) is None:
                 print(f"- {program.name}: not installed")
                 continue
@@ -355,4 +432,4 @@ def main(tools: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -399,7 +399,20 @@ def test_a_program_reads_variables_of_its_own(lead: Lead, command: str, expected
             "OPENAI_HOST",
             "https://c.example/x/",
         ),
-        ("goose run -t hello", {}, {"OPENAI_BASE_URL": "https://no.example"}, "OPENAI_HOST", "https://api.openai.com/"),
+        (
+            "goose run -t hello",
+            {},
+            {"OPENAI_BASE_URL": "https://c.example/v1"},
+            "OPENAI_BASE_URL",
+            "https://c.example/v1",
+        ),
+        (
+            "node_modules/@aaif/goose-binary-linux-x64/bin/goose run",
+            {},
+            {"OPENAI_BASE_URL": "https://no.example", "OPENAI_HOST": "https://c.example"},
+            "OPENAI_HOST",
+            "https://c.example/",
+        ),
         (
             "openhands --override-with-envs -t hello",
             {},

@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,6 +17,7 @@ from tests.counting import kept_by
 from tests.faults.unlucky import limit
 from tests.provider import CHAT, CHAT_STREAM, DROP, SILENCE, Answer, Server, plain, stream
 from tests.proxy.running import BODY, PATH, RunningProxy, proxying
+from tests.waiting import wait_until
 from trace_recorder import load
 
 
@@ -243,7 +243,7 @@ def test_a_client_that_disconnects_ends_its_call(proxy: RunningProxy, server: Se
     server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         assert next(response.iter_raw()) == CHAT_STREAM[0]
-    _until(lambda: [call.answered and not call.complete for call in proxy.runs()[0].llm_interactions] == [True])
+    wait_until(lambda: [call.answered and not call.complete for call in proxy.runs()[0].llm_interactions] == [True])
     (call,) = proxy.runs()[0].llm_interactions
     assert call.raw_stream == CHAT_STREAM[0].decode()
 
@@ -352,10 +352,3 @@ def test_a_full_disk_fails_no_call(server: Server, tmp_path: Path, caplog: pytes
     assert [[text for text in texts if text != "full"] for texts in answered] == [["before", "after"], ["after"]]
     assert [bool(run.gaps) for run in proxy.runs()] == [True, "full" not in answered[1]]
     assert "could not record" in caplog.text
-
-
-def _until(holds: Any) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)

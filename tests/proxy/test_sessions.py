@@ -20,6 +20,7 @@ import pytest
 from tests.counting import kept_by
 from tests.provider import Server
 from tests.proxy.running import RunningProxy, proxying
+from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.proxy.run_names import RunNames, session_name
 from trace_recorder.proxy.sessions import Session, SessionKey, SessionRequest
@@ -182,8 +183,7 @@ def test_a_resumed_session_names_the_earlier_run(server: Server, tmp_path: Path)
     """A session that continues after its run has ended, or after a restart of the proxy, names the earlier run."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.01) as proxy:
         ask(proxy, "one", session_id="s/1")
-        time.sleep(0.1)
-        proxy.sessions.end_idle(time.monotonic())
+        wait_until(lambda: proxy.sessions.end_idle(time.monotonic()) or proxy.runs()[0].status == "completed")
         time.sleep(1.1)  # files are named by the second
         ask(proxy, "two", session_id="s/1")
     time.sleep(1.1)
@@ -351,9 +351,7 @@ def test_idle_runs_end_without_another_request(server: Server, tmp_path: Path) -
     """The proxy looks for idle runs by itself."""
     with proxying(tmp_path, {"openai": server.url}, idle_seconds=0.05) as proxy:
         ask(proxy, "one", session_id="a")
-        end = time.monotonic() + 60
-        while proxy.runs()[0].status == "running" and time.monotonic() < end:
-            time.sleep(0.02)
+        wait_until(lambda: proxy.runs()[0].status == "completed")
         [run] = proxy.runs()
     assert (run.status, run.annotations["ended_by_proxy"].partition(";")[0]) == (
         "completed",

@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.provider import DROP, Answer, Request, Script, plain, serving, stream
+from tests.provider import DROP, SILENCE, Answer, Request, Script, plain, serving, stream
 from tests.proxy.running import RunningProxy, proxying
 from tests.proxy.token_servers import LOGPROBS, PROMPT, refusing, sampled, sglang, vllm
+from tests.waiting import wait_until
 from trace_recorder import load, replay
 from trace_recorder.dialects.token_servers import TOKEN_SERVERS, UnaskedAnswer
 from trace_recorder.facts import LLMRequestFact
@@ -242,18 +243,18 @@ def test_an_answer_that_is_cut_is_cut_for_the_program(is_stream: bool, tmp_path:
 def test_each_event_passes_at_once_and_a_client_that_leaves_cancels_the_call(tmp_path: Path) -> None:
     """The program has an event before the server sends the next one. The call ends with the program's connection."""
     event = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"token_ids":[1],"logprobs":null}]}\n\n'
-    has_event, has_left = threading.Event(), threading.Event()
-    answer = stream(event, lambda: has_event.wait(60), event, lambda: has_left.wait(60), *[event] * 50)
+    has_event = threading.Event()
+    answer = stream(event, lambda: has_event.wait(60), event, SILENCE)
     with serving(answer) as provider, proxying(tmp_path, _upstream(provider.url, "vllm"), command=["x"]) as proxy:
         with httpx.stream("POST", f"{proxy.url}/local{CHAT}", json={**_SAID, "stream": True}) as response:
             chunks = response.iter_raw()
             first = next(chunks)
             has_event.set()
             second = next(chunks)
-        has_left.set()
+        wait_until(lambda: proxy.runs()[0].llm_interactions[0].ended_by)
+        ((call,),) = [run.llm_interactions for run in proxy.runs()]
     assert first == second == event.replace(b"[1]", b"null")
-    ((call,),) = [run.llm_interactions for run in proxy.runs()]
-    assert call.complete is False
+    assert (call.complete, call.ended_by) == (False, "CancelledError")
 
 
 def test_answers_are_on_file_before_the_program_has_them(tmp_path: Path) -> None:

@@ -254,15 +254,15 @@ def test_any_values_are_recorded_like_whole_values(histories: list[list[Any]]) -
         assert [body.written(history), body.written(tuple(history))] == [expected(history)] * 2
 
 
-@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_values_are_json(make: Callable[[], object], holder: Callable[[object], object]) -> None:
+def test_hostile_values_are_json(make: Callable[[], object]) -> None:
     """A message with any text is recorded as valid JSON, both the first and the second time."""
-    body, value = Body(), [holder(make()), call()]
+    written = {}
+    for name, holder in HOLDERS.items():
+        body, value = Body(), [holder(make()), call()]
+        written[name] = [json.loads(body.written(value))[1:] for _ in range(2)]
 
-    first = body.written(value)
-
-    assert json.loads(first)[1:] == json.loads(expected([call()])) == json.loads(body.written(value))[1:]
+    assert written == dict.fromkeys(HOLDERS, [json.loads(expected([call()]))] * 2)
 
 
 def test_many_parts_are_cut_as_one_list() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -75,23 +76,27 @@ def test_a_stream_has_its_recorded_chunks(tmp_path: Path) -> None:
     assert again == came
 
 
-def test_speed_delays_chunks(tmp_path: Path) -> None:
-    """At speed 1 a stream takes as long as it took.
-
-    By default it takes no time. The replay's own clock measures this.
-    """
+def test_speed_delays_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At speed 1 a stream takes as long as it took. By default the replay does not sleep."""
     path = tmp_path / "run.json"
     record(path, [stream(chat_chunk("a"), 0.3, chat_chunk("b"), b"data: [DONE]\n\n")], _streamed)
 
-    taken = []
+    sleep, slept, taken = time.sleep, list[float](), list[float]()
+
+    def sleep_noted(seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            slept.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", sleep_noted)
     for speed in (1.0, None):
+        slept.clear()
         began = time.perf_counter()
         with replay(path, speed=speed) as run:
             assert _streamed(run.wrap(client())) == "ab"
         taken.append(time.perf_counter() - began)
 
-    assert taken[0] >= 0.3
-    assert taken[1] < taken[0]
+    assert (taken[0] > 0.25, slept) == (True, [])
 
 
 def _streamed(made: openai.OpenAI) -> str:

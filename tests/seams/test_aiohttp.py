@@ -40,6 +40,7 @@ def recorded(path: Path, answer: Answer, act: Callable[[Payload, str], Awaitable
 def test_a_caller_reads_on_after_a_cancelled_read(tmp_path: Path) -> None:
     """After a timeout around one read, the caller can read on, and neither the caller nor the record loses bytes."""
     lines: list[bytes] = []
+    was_cancelled = threading.Event()
 
     async def act(session: Payload, url: str) -> None:
         async with session.post(url, json={**ASK, "stream": True}) as response:
@@ -47,9 +48,10 @@ def test_a_caller_reads_on_after_a_cancelled_read(tmp_path: Path) -> None:
             lines.extend([await content.readline(), await content.readline()])  # the event and its empty line
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(content.readline(), 0.05)
+            was_cancelled.set()
             lines.extend([line async for line in content])
 
-    answer = stream(chat_chunk("one"), 0.3, chat_chunk("two"), b"data: [DONE]\n\n")
+    answer = stream(chat_chunk("one"), lambda: was_cancelled.wait(60), chat_chunk("two"), b"data: [DONE]\n\n")
     call = recorded(tmp_path / "a.json", answer, act)
 
     assert b"".join(lines) == chat_chunk("one") + chat_chunk("two") + b"data: [DONE]\n\n"
@@ -60,13 +62,14 @@ def test_a_cancelled_call_is_recorded_as_cancelled(tmp_path: Path) -> None:
     """A call whose read was cancelled and whose response was closed has the cancellation as its error."""
 
     async def act(session: Payload, url: str) -> None:
-        async def read() -> None:
-            async with session.post(url, json={**ASK, "stream": True}) as response:
+        async def read(limit: asyncio.Timeout) -> None:
+            async with limit, session.post(url, json={**ASK, "stream": True}) as response:
+                await response.content.readline()
+                limit.reschedule(asyncio.get_running_loop().time() + 0.05)
                 await response.read()
 
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await read()
+            await read(asyncio.timeout(None))
 
     call = recorded(tmp_path / "a.json", stream(chat_chunk("one"), SILENCE), act)
 

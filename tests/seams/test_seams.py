@@ -8,6 +8,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tests.provider import (
     serving,
     stream,
 )
-from tests.seams.callers import ASK, LIBRARIES, WAYS, Library
+from tests.seams.callers import ASK, LIBRARIES, WAYS, Library, Outcome
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
 pytestmark = [
@@ -121,21 +122,27 @@ def test_a_stream_that_is_not_read_to_its_end_is_incomplete(tmp_path: Path, kind
     assert call.ended_by == ("it was abandoned" if (kind.name, way) == ("aiohttp", "left") else "the caller closed it")
 
 
+@cache
+def unrecorded(kind: type[Library], name: str) -> Outcome:
+    """Return the outcome of a call without a recorder."""
+    answer, way = ANSWERS[name]
+    with serving(answer) as server:
+        return kind().outcome(server.url + PATH, way).joined()
+
+
 @each_library
 @pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 @pytest.mark.parametrize("name", ["whole", "lines", "cut off"])
 def test_no_failure_of_recording_reaches_the_caller(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
     """While any place of recording fails, the outcome for the caller is the same as unrecorded."""
     answer, way = ANSWERS[name]
-    with serving(answer) as server:
-        alone = kind().outcome(server.url + PATH, way)
     recorder = hook.recorder(tmp_path / "a.json")
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
         hook.breaks(patch)
         outcome = kind().outcome(server.url + PATH, way, recorder.wrap)
     recorder.finalize()
 
-    assert outcome.joined() == alone.joined()
+    assert outcome.joined() == unrecorded(kind, name)
 
 
 class Patient:

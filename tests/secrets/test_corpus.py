@@ -53,10 +53,11 @@ def test_every_kind_of_key_is_masked_in_every_spelling_of_json(spelled: str) -> 
     assert [key for key, text in masked.items() if key.longest in text] == []
 
 
-@pytest.mark.parametrize(("service", "text"), near_misses(), ids=lambda one: one[:24])
-def test_a_text_that_only_looks_like_a_key_is_not_masked(service: str, text: str) -> None:
+def test_a_text_that_only_looks_like_a_key_is_not_masked() -> None:
     """A shorter word, a word of other letters, and a public identifier that begins like a key are not masked."""
-    assert (service, masked(f"see {text}, please")) == (service, f"see {text}, please")
+    texts = [(service, f"see {text}, please") for service, text in near_misses()]
+
+    assert [(service, masked(text)) for service, text in texts] == texts
 
 
 def test_a_key_in_a_url_is_masked() -> None:

@@ -198,7 +198,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("function", "name"),
     [
@@ -208,52 +207,43 @@ CASES = [
     ],
 )
 def test_no_argument_brings_a_secret_into_a_file(
-    tmp_path: Path, secret: str, function: Callable[..., object], name: str, kind: str
+    tmp_path: Path, secret: str, function: Callable[..., object], name: str
 ) -> None:
-    """A run is recorded, and neither file has the secret."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
-    if function is not METHODS["start"]:
-        recorder.start()
-    bound = function.__get__(recorder) if function in METHODS.values() else function
-
-    call(bound, arguments_for(function, name, KINDS[kind](secret)))
-    with contextlib.suppress(trace_recorder.TraceRecorderError):
-        recorder.finalize()
+    """A run is recorded with each kind of value, and no file has the secret."""
+    for kind, value in KINDS.items():
+        recorder = TrajectoryRecorder(tmp_path / f"{kind}.json")
+        if function is not METHODS["start"]:
+            recorder.start()
+        bound = function.__get__(recorder) if function in METHODS.values() else function
+        call(bound, arguments_for(function, name, value(secret)))
+        with contextlib.suppress(trace_recorder.TraceRecorderError):
+            recorder.finalize()
 
     assert files_with(secret, tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["step", "agent", "tool_call"])
-def test_no_attribute_of_a_block_brings_a_secret_into_a_file(
-    tmp_path: Path, secret: str, method: str, kind: str
-) -> None:
-    """A program sets every attribute of an open step, agent or tool call."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
-    recorder.start()
+def test_no_attribute_of_a_block_brings_a_secret_into_a_file(tmp_path: Path, secret: str, method: str) -> None:
+    """A program sets every attribute of an open step, agent or tool call to each kind of value."""
     function = METHODS[method]
+    for kind, value in KINDS.items():
+        with TrajectoryRecorder(tmp_path / f"{kind}.json") as recorder:
+            call(function.__get__(recorder), arguments_for(function, "", None), value(secret))
 
-    call(function.__get__(recorder), arguments_for(function, "", None), KINDS[kind](secret))
-    recorder.finalize()
-
-    assert (files_with(secret, tmp_path), len([*tmp_path.iterdir()])) == ([], 2)
+    assert (files_with(secret, tmp_path), len([*tmp_path.iterdir()])) == ([], 2 * len(KINDS))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", parameters_of(TrajectoryRecorder))
-def test_no_argument_of_the_recorder_brings_a_secret_into_a_file(
-    tmp_path: Path, secret: str, name: str, kind: str
-) -> None:
+def test_no_argument_of_the_recorder_brings_a_secret_into_a_file(tmp_path: Path, secret: str, name: str) -> None:
     """The first record has the arguments."""
-    arguments = arguments_for(TrajectoryRecorder, name, KINDS[kind](secret))
-
-    with contextlib.suppress(TypeError):
-        TrajectoryRecorder(tmp_path / "run.json", **arguments).start()
+    for kind, value in KINDS.items():
+        arguments = arguments_for(TrajectoryRecorder, name, value(secret))
+        with contextlib.suppress(TypeError), TrajectoryRecorder(tmp_path / f"{kind}.json", **arguments):
+            pass
 
     assert files_with(secret, tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("function", "name"),
     [
@@ -263,30 +253,26 @@ def test_no_argument_of_the_recorder_brings_a_secret_into_a_file(
     ],
 )
 def test_no_later_record_brings_a_secret_into_a_file(
-    tmp_path: Path, secret: str, function: Callable[..., object], name: str, kind: str
+    tmp_path: Path, secret: str, function: Callable[..., object], name: str
 ) -> None:
     """Rewards, annotations and ends are appended to the journal of an ended run."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
-    recorder.start()
-    recorder.finalize()
-    value = KINDS[kind](secret)
-    given = [{"name": value, "value": 1, "explanation": value}] if name == "rewards" else value
-
-    call(function, {"path": recorder.trajectory_path, **arguments_for(function, name, given)})
+    for kind, value in KINDS.items():
+        with TrajectoryRecorder(tmp_path / f"{kind}.json") as recorder:
+            pass
+        given = value(secret)
+        if name == "rewards":
+            given = [{"name": given, "value": 1, "explanation": given}]
+        call(function, {"path": recorder.trajectory_path, **arguments_for(function, name, given)})
 
     assert files_with(secret, tmp_path) == []
 
 
 @pytest.mark.parametrize("member", ["model", "user", "tools", "metadata", "temperature"])
-@pytest.mark.parametrize("kind", ["secret alone", "text", "dict", "list"])
-def test_no_member_of_a_request_brings_a_secret_into_a_file(
-    tmp_path: Path, secret: str, member: str, kind: str
-) -> None:
+def test_no_member_of_a_request_brings_a_secret_into_a_file(tmp_path: Path, secret: str, member: str) -> None:
     """The recorder reads some members of a captured request itself."""
-    recorder = TrajectoryRecorder(tmp_path / "run.json")
-    recorder.start()
-
-    send(recorder.wrap(httpx.Client(transport=Wire(said("x")), trust_env=False)), **{member: KINDS[kind](secret)})
-    recorder.finalize()
+    for kind in ("secret alone", "text", "dict", "list"):
+        with TrajectoryRecorder(tmp_path / f"{kind}.json") as recorder:
+            client = recorder.wrap(httpx.Client(transport=Wire(said("x")), trust_env=False))
+            send(client, **{member: KINDS[kind](secret)})
 
     assert files_with(secret, tmp_path) == []

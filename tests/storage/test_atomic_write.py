@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import open_below
 from trace_recorder.storage.atomic_write import SpooledBytes, replace_file
 
 
@@ -49,7 +50,6 @@ def test_a_failed_replacement_leaves_the_old_content(tmp_path: Path) -> None:
 def test_spooled_bytes_are_in_order_and_leave_no_file(tmp_path: Path) -> None:
     """Few spooled bytes stay in memory; many are in a file without a name, which is closed at the end."""
     parts = [b"%d," % number for number in range(150_000)]
-    open_files = _open_files()
     few, many = SpooledBytes(tmp_path / "missing"), SpooledBytes(tmp_path)
     few.append(parts[:100])
     for start in range(0, len(parts), 100):
@@ -57,10 +57,6 @@ def test_spooled_bytes_are_in_order_and_leave_no_file(tmp_path: Path) -> None:
 
     assert b"".join(few.content()) == b"".join(parts[:100])
     assert b"".join(many.content()) == b"".join(parts)
-    assert ([*tmp_path.iterdir()], _open_files()) == ([], open_files + 1)
+    assert ([*tmp_path.iterdir()], len(open_below(tmp_path))) == ([], 1)
     many.close()
-    assert _open_files() == open_files
-
-
-def _open_files() -> int:
-    return len([*Path("/proc/self/fd").iterdir()])
+    assert open_below(tmp_path) == []

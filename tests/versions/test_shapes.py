@@ -14,25 +14,20 @@ OF_EACH_CLIENT = {(shape.make, shape.asynchronous): name for name, shape in reve
 
 
 @each_of(SHAPES)
-def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
-    """Each LLM call is recorded once, complete, with the server's request. Other calls are not recorded."""
-    with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
-        shape.run(recorder.wrap(shape.client(server.url)))
+def test_a_call_is_the_same_as_without_wrapping_and_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
+    """A wrapped client sends the same requests as an unwrapped one, and returns the same answer.
 
-    recorded = [said(call) for call in load(recorder.trajectory_path).llm_interactions]
-    expected = [(api, True, None, body) for api, body in zip(shape.call.apis, server.bodies(), strict=False)]
-    assert (len(recorded), recorded) == (len(shape.call.apis), expected)
-
-
-@each_of(SHAPES)
-def test_a_call_is_the_same_as_without_wrapping(tmp_path: Path, shape: Shape) -> None:
-    """A wrapped client sends the same requests as an unwrapped one, and returns the same answer."""
+    Each LLM call is recorded once, complete, with the server's request. Other calls are not recorded.
+    """
     with serving(*shape.call.answers) as server:
         plainly = shape.run(shape.client(server.url)), asked(server)
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
-        recorded = shape.run(recorder.wrap(shape.client(server.url))), asked(server)
+        wrapped = shape.run(recorder.wrap(shape.client(server.url))), asked(server)
 
-    assert recorded == plainly
+    assert wrapped == plainly
+    recorded = [said(call) for call in load(recorder.trajectory_path).llm_interactions]
+    expected = [(api, True, None, body) for api, body in zip(shape.call.apis, server.bodies(), strict=False)]
+    assert (len(recorded), recorded) == (len(shape.call.apis), expected)
 
 
 @each_of(OF_EACH_CLIENT.values())

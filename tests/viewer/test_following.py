@@ -199,7 +199,7 @@ def test_a_run_opens_while_a_second_run_is_read(tmp_path: Path, monkeypatch: pyt
             first = threads.submit(runs.open, slow, slow.name)
             assert is_reading.wait(60)
             again = threads.submit(runs.open, slow, slow.name)
-            assert threads.submit(runs.open, other, other.name).result(10).name == other.name
+            assert threads.submit(runs.open, other, other.name).result(60).name == other.name
             assert not first.done()
             assert not again.done()
         finally:

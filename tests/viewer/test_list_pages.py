@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +42,7 @@ def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
 
 def complete(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
     """Return the list's answer after all files were read, including the calls for the costs."""
-    until = time.monotonic() + 60
-    while (answer := page(client, since="0", **asked))["next_seconds"] < 1 and time.monotonic() < until:
+    while (answer := page(client, since="0", **asked))["next_seconds"] < 1:
         pass
     return answer
 

@@ -54,7 +54,7 @@ def test_only_changed_runs_are_read_and_only_until_a_time(tmp_path: Path) -> Non
         read.append(name)
         return None if name == "gone.json" else tmp_path / name
 
-    kept = KeptMeasures({})
+    kept = KeptMeasures(lambda _: {})
     assert kept.read(names, runs, path_of, -math.inf) == 3
     assert kept.read(names, runs, path_of, math.inf) == 0
     runs["b.json"] = FilesState(2, 1, 1, 1), "completed"

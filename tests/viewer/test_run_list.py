@@ -162,8 +162,8 @@ def test_the_list_does_not_wait_for_a_run_that_is_read(runs: RunList, monkeypatc
         try:
             first = threads.submit(runs.page, FIRST_ROW)
             assert is_reading.wait(60)
-            second = threads.submit(runs.page, FIRST_ROW).result(30)
-            window = threads.submit(runs.page, ListRequest(first=1, last=1, version=version)).result(30)
+            second = threads.submit(runs.page, FIRST_ROW).result(60)
+            window = threads.submit(runs.page, ListRequest(first=1, last=1, version=version)).result(60)
             assert not first.done()
         finally:
             may_read.set()

@@ -25,7 +25,7 @@ def killed_run(directory: Path) -> Path:
     """Record the run in a process that kills itself."""
     path = directory / "killed.json"
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.viewer_page.killed_run", str(path)], cwd=ROOT, check=False, timeout=60
+        [sys.executable, "-m", "tests.viewer_page.killed_run", str(path)], cwd=ROOT, check=False, timeout=300
     )
     assert ended.returncode == -signal.SIGKILL
     return path

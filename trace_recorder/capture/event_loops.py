@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trace_recorder.background_work import run_yielding, start_thread
+from trace_recorder.background_work import background_threads, run_yielding
 from trace_recorder.signal_handlers import ours, suppress
 
 
@@ -25,7 +25,7 @@ async def run_in_thread(
     is_waited_for: Callable[[], bool] = lambda: False,
     then: Callable[[], None] = _nothing,
 ) -> None:
-    """Run `work` in a new thread, and wait until it is done.
+    """Run `work` in another thread, and wait until it is done.
 
     `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for `then`.
 
@@ -81,7 +81,7 @@ def _start(
         then()
 
     try:
-        start_thread(partial(run_yielding, run, is_waited_for), f"trace_recorder {name}")
+        background_threads.run(partial(run_yielding, run, is_waited_for), f"trace_recorder {name}")
     except ours(RuntimeError):
         return False
     return True

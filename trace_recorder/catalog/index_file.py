@@ -22,8 +22,8 @@ from pathlib import Path
 from urllib.parse import quote
 from zlib import crc32
 
+from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.kept_parts import DICTIONARY
-from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.value_tables import FactTables
 from trace_recorder.figures.own_prices import own_prices
 from trace_recorder.storage.file_system import directory_lock
@@ -31,13 +31,13 @@ from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 8
+_FORM = 9
 """The version of the tables, and of the values in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""
 _NOT_WRITABLE = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
-_PAGE_BYTES = 16384
-"""Compressed texts of a run are often longer than half a page of 4096 bytes, so the rest of the page would be lost."""
+_PAGE_BYTES = 4096
+"""FTS5 writes blocks for pages of this size. A block of texts has many pages, of which the last is half empty."""
 _FREE_SHARE = 0.05
 _WAIT_SECONDS = 0.05
 _ATTEMPTS = 10
@@ -120,6 +120,7 @@ class IndexWriter:
 
     def commit(self) -> None:
         """End the transaction, set the modification time of the file, and begin the next transaction."""
+        self.tables.texts.flush()
         stamp = int(time.time()) // 2 * 2 * _SECOND
         values = {**self._expected, "time": str(stamp), "host": socket.gethostname()}
         self._connection.executemany("REPLACE INTO about VALUES (?, ?)", values.items())

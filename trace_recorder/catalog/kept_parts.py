@@ -10,8 +10,7 @@ import zlib
 from collections.abc import Sequence
 
 DICTIONARY = (
-    b'","2026-"calls": [1, 0.0, 0.0, 0.0], ["meta", "["agent", "["provider", "["reward", "["tool", "["model", '
-    b'"[["status", "["success", "yes"], ["no"], "completed"interrupted"["failed",false,"{"total": [{"runs": 1, '
+    b'","2026-"calls": [1, 0.0, 0.0, 0.0], "completed"interrupted"["failed",false,"{"total": [{"runs": 1, '
     b'"succeeded": 0, "not_succeeded": 0, "replays": 0, "steps": 1}, [["openai", "anthropic", {"calls": 1, '
     b'"failed": 1, "incomplete": 1, "attempts": 1, "retries": 1, "timed": 1, "streamed": 1, "with_prompt": 1, '
     b'"with_completion": 1, "with_cache_read": 1, "with_reasoning": 1, "answered_without_tokens": 1, '

@@ -6,14 +6,14 @@ SQL there as on an index.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trace_recorder.catalog.planning import Plan, Planned
 from trace_recorder.catalog.query import Term, condition_of, parse_query
-from trace_recorder.catalog.run_values import COUNTED, counted_of, values_of
+from trace_recorder.catalog.run_values import values_of
+from trace_recorder.catalog.searched_values import COUNTED, Counted
 from trace_recorder.catalog.value_tables import FactTables, FilesState
 from trace_recorder.formats.any_file import Runs
 from trace_recorder.storage.addresses import remote_address
@@ -103,8 +103,8 @@ class _Selection:
 
 RunState = tuple[FilesState, Payload]
 """The state of a run's files, and the status of the run. The status may change without a change of the files."""
-KnownRuns = Mapping[str, tuple[FilesState, str | None]]
-"""The runs of an index by name: the state of the files, and the counted values as JSON.
+KnownRuns = Mapping[str, tuple[FilesState, Counted | None]]
+"""The runs of an index by name: the state of the files, and the counted values.
 
 A run that does not match has None.
 """
@@ -128,8 +128,8 @@ class Search:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.waiting: dict[str, RunState] = {}
         """The runs that have to be read."""
-        self.matches: dict[str, str] = {}
-        """The counted values of each run that matches, as JSON, by the name of the run."""
+        self.matches: dict[str, Counted] = {}
+        """The counted values of each run that matches, by the name of the run."""
         self._known = known
         self._matches = Matcher(terms)
         self._searched: dict[str, RunState] = {}
@@ -155,14 +155,14 @@ class Search:
                 self.waiting[name] = state
         return is_changed
 
-    def counted_in(self, path: Path) -> str | None:
-        """Read a run, and return its counted values as JSON. Return None if the run does not match."""
+    def counted_in(self, path: Path) -> Counted | None:
+        """Read a run, and return its counted values. Return None if the run does not match."""
         runs = [*Runs(iter([path]), strict=False, select=self._matches)]
         if len(runs) != 1:
             return None
-        return json.dumps(counted_of(runs[0]))
+        return values_of(runs[0], with_texts=False).counted
 
-    def take(self, name: str, counted: str | None) -> bool:
+    def take(self, name: str, counted: Counted | None) -> bool:
         """Take the counted values of a run that was read, or None if the run does not match.
 
         Return whether `matches` changed.
@@ -176,11 +176,11 @@ class Search:
         ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
         return {kind: [[name, runs] for (of, name), runs in ordered if of == kind] for kind in COUNTED}
 
-    def _set(self, name: str, counted: str | None) -> bool:
+    def _set(self, name: str, counted: Counted | None) -> bool:
         before = self.matches.pop(name, None)
         if before is not None:
-            self.counts.subtract((kind, value) for kind, value in json.loads(before))
+            self.counts.subtract(before)
         if counted is not None:
             self.matches[name] = counted
-            self.counts.update((kind, value) for kind, value in json.loads(counted))
+            self.counts.update(counted)
         return before != counted

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
-from trace_recorder.catalog.searched_values import Single
+from trace_recorder.catalog.searched_values import Counted, Single
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
@@ -182,6 +182,18 @@ def known_runs(
     condition = condition_of(terms)
     known, kept = _read_index(directory, index, lambda tables: tables.kept(condition, [part]))
     return {name: (row.state, kept.get(row.run, {}).get(part)) for name, row in known.items()}
+
+
+def known_counted(
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None
+) -> dict[bytes, tuple[FilesState, Counted | None]]:
+    """Return the runs of an index by name: the state of a run's files, and the values by which a search counts it.
+
+    The values are None if the run does not match `terms`.
+    """
+    condition = condition_of(terms)
+    known, counted = _read_index(directory, index, lambda tables: tables.counted(condition))
+    return {name: (row.state, counted.get(row.run)) for name, row in known.items()}
 
 
 def _read_index(

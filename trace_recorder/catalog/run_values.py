@@ -180,21 +180,3 @@ def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
         return time.astimezone().timestamp(), time.tzinfo is not None
     except (OverflowError, ValueError, OSError):
         return None, True
-
-
-COUNTED = ("status", "success", "model", "tool", "reward")
-Counted = list[list[str]]
-"""Pairs of a kind in `COUNTED` and a value of the run, such as ["tool", "bash"]."""
-
-
-def counted_of(run: Trajectory, values: RunValues | None = None) -> Counted:
-    """Return the values by which a search counts runs, such as the run's status and its models.
-
-    `values` are the values of the run, if the caller has them.
-    """
-    values = values or values_of(run, with_texts=False)
-    counted = [["status", str(run.status)]]
-    if isinstance(run.success, bool):
-        counted.append(["success", "yes" if run.success else "no"])
-    counted += [[value.kind, value.name] for value in values.named if value.kind in COUNTED]
-    return counted

@@ -5,7 +5,7 @@ All their values can be stored in SQLite. `run_values.py` reads the values from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -73,6 +73,20 @@ class Named:
     failed: int | None = None
 
 
+COUNTED = ("status", "success", "model", "tool", "reward")
+"""The kinds of values by which a search counts runs."""
+Counted = tuple[tuple[str, str], ...]
+"""Pairs of a kind in `COUNTED` and a value of the run, such as ("tool", "bash")."""
+
+
+def counted_values(status: Single, success: Single, named: Iterable[tuple[str, str]]) -> Counted:
+    """Return the values by which a search counts a run. `named` has the kinds and names of the run's facts."""
+    of_run = [("status", str(status))]
+    if success is not None:
+        of_run.append(("success", "yes" if success else "no"))
+    return (*of_run, *(pair for pair in named if pair[0] in COUNTED))
+
+
 @dataclass(frozen=True, slots=True)
 class RunValues:
     """The values of one run.
@@ -85,6 +99,13 @@ class RunValues:
     named: tuple[Named, ...]
     texts: tuple[TextInRun, ...]
     is_exact: bool
+
+    @property
+    def counted(self) -> Counted:
+        """The values by which a search counts the run."""
+        by_name = dict(zip(SINGLE, self.single, strict=True))
+        named = ((value.kind, value.name) for value in self.named)
+        return counted_values(by_name["status"], by_name["success"], named)
 
 
 def storable(text: str) -> str:

@@ -1,107 +1,103 @@
 """Stores the texts of runs in tables of SQLite, and finds the runs that have a text.
 
-Each distinct text is stored and indexed once, however many runs have the text. Texts are numbered. A block has the new
-texts of one run, compressed. `digests` finds a text that is stored already, and `uses` has the runs of each text.
+Each distinct text is stored and indexed once, however many runs have the text. Texts are numbered, and are in
+compressed blocks (`text_blocks.py`). `digests` finds a text that is stored already. A span has the new texts of one
+run, which are consecutive. `uses` has the other runs of each text.
 
 The tokens of the texts are in several FTS5 tables, each for a limited length of texts. FTS5 removes the tokens of a
 text from the file only if it writes the whole table again. So a deletion costs the tables that have the deleted texts,
 and not the whole index. The tables are contentless. To delete tokens, FTS5 needs the text, and the block has it. SQLite
-before 3.43 can delete in no other way.
+before 3.43 can delete in no other way. The tokens have no positions, so `phrases.py` reads the texts that have all
+words of a phrase.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import zlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from hashlib import blake2b
-from itertools import accumulate, pairwise
-from typing import NamedTuple
 
+from trace_recorder.catalog import text_blocks
+from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
+from trace_recorder.catalog.phrases import TOKENIZER, Phrase
 from trace_recorder.catalog.searched_values import PLACES, SearchPlace, TextInRun, TextSearch
+from trace_recorder.catalog.text_blocks import TextBlock, TextBlocks
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE TABLE word_tables (id INTEGER PRIMARY KEY, characters INTEGER NOT NULL, has_deleted INTEGER NOT NULL);
-CREATE TABLE blocks (first INTEGER PRIMARY KEY, texts INTEGER NOT NULL, word_table INTEGER NOT NULL,
-                     data BLOB NOT NULL);
+{text_blocks.SCHEMA}
 CREATE TABLE digests (digest INTEGER PRIMARY KEY, text INTEGER NOT NULL);
+CREATE TABLE spans (first INTEGER PRIMARY KEY, run INTEGER NOT NULL, places BLOB NOT NULL);
 CREATE TABLE uses (text INTEGER, run INTEGER, place INTEGER, PRIMARY KEY (text, run)) WITHOUT ROWID;
 """
-_WORDS = "CREATE VIRTUAL TABLE words_{} USING fts5 (text, content='', columnsize=0, tokenize='unicode61')"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexLimits:
-    """The limits within which an index is written."""
-
-    word_table_characters: int = 4_000_000
-    """A table of words whose texts have this many characters gets no more texts."""
-    block_characters: int = 256_000
-    """A block whose texts have this many characters gets no more texts."""
-    level: int = 6
-    """The level at which texts are compressed, as for `zlib`."""
-    digest_bytes: int = 8
-    """The length of a text's digest."""
-    free_pages: int = 128
-    """At most this many pages, or a twentieth of the file, stay free.
-
-    A table of words that is written again needs fewer, so these stay for the next one.
-    """
-    pages_at_once: int = 1000
-    """So many pages are given back in one transaction."""
-
-
-USUAL_LIMITS = IndexLimits()
-
-
-class _Block(NamedTuple):
-    """Texts with consecutive numbers, of which `first` is the first. A deleted text is empty."""
-
-    first: int
-    word_table: int
-    texts: list[str]
+_WORDS = (
+    f"CREATE VIRTUAL TABLE words_{{}} USING fts5 (text, content='', columnsize=0, detail=none, tokenize='{TOKENIZER}')"
+)
+_SPAN_OF = "SELECT first, run, places FROM spans WHERE first = (SELECT max(first) FROM spans WHERE first <= ?)"
+_RUNS_OF_SPANS = """
+SELECT run FROM json_each(?) JOIN spans ON first = (SELECT max(first) FROM spans WHERE first <= value)
+WHERE value < first + length(places)
+"""
+_Use = tuple[int, int]
+"""A run, and the position in `PLACES` of the place at which the run has a text."""
 
 
 class TextTables:
-    """The tables of texts in a database. The caller begins and ends transactions."""
+    """The tables of texts in a database. The caller begins and ends transactions, and calls `flush` before each end."""
 
     def __init__(self, connection: sqlite3.Connection, limits: IndexLimits = USUAL_LIMITS) -> None:
         self._connection = connection
         self._limits = limits
+        self._blocks = TextBlocks(connection, limits.level)
+        self._unindexed: list[tuple[int, str]] = []
 
     def add(self, run: int, texts: Iterable[TextInRun]) -> list[int]:
         """Add the texts of a run. Return their numbers."""
-        sql = "SELECT first + texts FROM blocks ORDER BY first DESC LIMIT 1"
-        [first] = self._connection.execute(sql).fetchone() or (1,)
-        new: dict[str, int] = {}
-        places: dict[int, SearchPlace] = {}
+        places: dict[str, SearchPlace] = {}
         for _, place, _, text in texts:
-            number = new.get(text)
-            if number is None:
-                digest = text_digest(text, self._limits.digest_bytes)
-                number = self._stored_number(text, digest, before=first)
-                if number is None:
-                    number = new[text] = first + len(new)
-                    self._connection.execute("INSERT OR IGNORE INTO digests VALUES (?, ?)", (digest, number))
-            places.setdefault(number, place)
-        self._add_blocks(first, new)
-        uses = [(number, run, PLACES.index(place)) for number, place in places.items()]
+            places.setdefault(text, place)
+        stored = self._stored_numbers(places)
+        uses = [(number, run, PLACES.index(places[text])) for text, number in stored.items()]
         self._connection.executemany("INSERT INTO uses VALUES (?, ?, ?)", uses)
-        return [*places]
+        new = [text for text in places if text not in stored]
+        if not new:
+            return [*stored.values()]
+        first = self._add_new(new)
+        numbers = range(first, first + len(new))
+        span = first, run, bytes(PLACES.index(places[text]) for text in new)
+        self._connection.execute("INSERT INTO spans VALUES (?, ?, ?)", span)
+        digests = zip(self._digests(new), numbers, strict=True)
+        self._connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", digests)
+        return [*stored.values(), *numbers]
 
-    def remove_uses(self, run: int, numbers: Iterable[int]) -> None:
+    def flush(self) -> None:
+        """Write all texts and words that are in memory."""
+        if self._unindexed:
+            self._index()
+        self._blocks.flush()
+
+    def remove_uses(self, run: int, numbers: Sequence[int]) -> None:
         """Remove a run from texts."""
-        self._connection.executemany("DELETE FROM uses WHERE text = ? AND run = ?", ((text, run) for text in numbers))
+        pairs = [(text, run) for text in numbers]
+        self._connection.executemany("DELETE FROM uses WHERE text = ? AND run = ?", pairs)
+        self._connection.executemany("DELETE FROM spans WHERE first = ? AND run = ?", pairs)
 
     def delete_unused(self, numbers: Iterable[int]) -> None:
         """Delete the texts with these numbers that no run has any more. `forget_deleted` overwrites their tokens."""
-        sql = "SELECT 1 FROM uses WHERE text = ? LIMIT 1"
-        unused = [text for text in sorted(numbers) if self._connection.execute(sql, (text,)).fetchone() is None]
+        sql = "SELECT 1 FROM uses WHERE text = ? LIMIT 1"  # a system prompt may have a use for each run
+        unused = [
+            text
+            for text in sorted(numbers)
+            if self._first_use_of(text) is None and self._connection.execute(sql, (text,)).fetchone() is None
+        ]
+        if unused and self._unindexed:
+            self._index()
         while unused:
-            block = self._block_of(unused[0])
-            of_block = [number for number in unused if number < block.first + len(block.texts)]
+            block = self._blocks.with_text(unused[0])
+            of_block = [number for number in unused if number < block.end]
             self._delete(block, of_block)
             unused = unused[len(of_block) :]
 
@@ -122,73 +118,130 @@ class TextTables:
 
     def runs_with(self, search: TextSearch) -> set[int]:
         """Return the runs that have a text which the search looks for."""
+        self.flush()
         if search.phrase is not None:
-            return self._runs_with_phrase(search.phrase)
+            return self._runs_of(self._texts_with(search.phrase))
         runs: set[int] = set()
         places = {PLACES.index(place) for place in search.places}
-        for block in self._blocks(search.part):
-            for number, text in enumerate(block.texts, block.first):
-                if text and search.is_wanted(text):
-                    rows = self._connection.execute("SELECT run, place FROM uses WHERE text = ?", (number,))
-                    runs.update(run for run, place in rows if place in places)
+        for block in self._blocks.containing(search.part):
+            for number, text in block.numbered():
+                if search.is_wanted(text):
+                    runs.update(run for run, place in self._uses_of(number) if place in places)
         return runs
 
     def clear(self) -> None:
         """Remove all texts."""
+        self._unindexed.clear()
         for (table,) in self._connection.execute("SELECT id FROM word_tables").fetchall():
             self._connection.execute(f"INSERT INTO words_{table} (words_{table}) VALUES ('delete-all')")  # noqa: S608 - a name of ours
         self._connection.execute("UPDATE word_tables SET characters = 0")
-        for name in ("blocks", "digests", "uses"):
+        self._blocks.clear()
+        for name in ("digests", "spans", "uses"):
             self._connection.execute(f"DELETE FROM {name}")  # noqa: S608 - a name of ours
 
     def texts(self) -> Iterator[str]:
         """Yield all texts."""
-        return (text for block in self._blocks() for text in block.texts if text)
+        return (text for block in self._blocks.containing() for _, text in block.numbered())
 
-    def _runs_with_phrase(self, phrase: str) -> set[int]:
-        runs: set[int] = set()
+    # ── searching ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _texts_with(self, quoted: str) -> list[int]:
+        """Return the numbers of the texts that have a phrase."""
+        with closing(Phrase(quoted)) as phrase:
+            candidates = self._matching(" AND ".join(f'"{word}"' for word in phrase.words))
+            if len(phrase.words) == 1:
+                return candidates
+            numbers: list[int] = []
+            while candidates:
+                block = self._blocks.with_text(candidates[0])
+                count = bisect_left(candidates, block.end)
+                numbers += phrase.texts_with((number, block.text(number)) for number in candidates[:count])
+                candidates = candidates[count:]
+            return numbers
+
+    def _matching(self, expression: str) -> list[int]:
+        """Return the numbers of the texts that match an expression of FTS5, in their order."""
+        numbers: list[int] = []
+        if not expression:
+            return numbers
         for (table,) in self._connection.execute("SELECT id FROM word_tables").fetchall():
             words = f"words_{table}"
-            sql = f"SELECT run FROM uses WHERE text IN (SELECT rowid FROM {words} WHERE {words} MATCH ?)"  # noqa: S608 - a name of ours
-            runs.update(run for (run,) in self._connection.execute(sql, (phrase,)))
-        return runs
+            sql = f"SELECT rowid FROM {words} WHERE {words} MATCH ?"  # noqa: S608 - a name of ours
+            numbers += [number for (number,) in self._connection.execute(sql, (expression,))]
+        return sorted(numbers)
 
-    def _stored_number(self, text: str, digest: int, before: int) -> int | None:
-        """Return the number of a text that is stored before this number.
+    def _runs_of(self, numbers: Sequence[int]) -> set[int]:
+        """Return the runs that have one of these texts."""
+        listed = (json.dumps(numbers),)
+        sql = "SELECT run FROM uses WHERE text IN (SELECT value FROM json_each(?))"
+        runs = {run for (run,) in self._connection.execute(sql, listed)}
+        return runs.union(run for (run,) in self._connection.execute(_RUNS_OF_SPANS, listed))
 
-        Digests are short, so the texts are compared too.
-        """
-        row = self._connection.execute("SELECT text FROM digests WHERE digest = ?", (digest,)).fetchone()
-        if row is None or row[0] >= before:
+    def _uses_of(self, number: int) -> list[_Use]:
+        """Return the runs that have a text."""
+        sql = "SELECT run, place FROM uses WHERE text = ?"
+        uses: list[_Use] = self._connection.execute(sql, (number,)).fetchall()
+        first_use = self._first_use_of(number)
+        if first_use is not None:
+            uses.append(first_use)
+        return uses
+
+    def _first_use_of(self, number: int) -> _Use | None:
+        """Return the run with whose span a text was stored, or None if that run is gone."""
+        row = self._connection.execute(_SPAN_OF, (number,)).fetchone()
+        if row is None or number >= row[0] + len(row[2]):
             return None
-        number = int(row[0])
-        block = self._block_of(number)
-        if block.texts[number - block.first] != text:
-            return None
-        return number
+        first, run, places = row
+        return run, places[number - first]
 
-    def _add_blocks(self, first: int, texts: Iterable[str]) -> None:
-        waiting: list[str] = []
-        characters = 0
-        for text in texts:
-            waiting.append(text)
-            characters += len(text)
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _digests(self, texts: Iterable[str]) -> list[int]:
+        return [text_digest(text, self._limits.digest_bytes) for text in texts]
+
+    def _stored_numbers(self, texts: Iterable[str]) -> dict[str, int]:
+        """Return the numbers of the texts that are stored. Digests are short, so the texts are compared too."""
+        by_digest = dict(zip(self._digests(texts), texts, strict=True))
+        sql = "SELECT digest, text FROM digests WHERE digest IN (SELECT value FROM json_each(?))"
+        stored: dict[str, int] = {}
+        for digest, number in self._connection.execute(sql, (json.dumps([*by_digest]),)).fetchall():
+            text = by_digest[digest]
+            if self._blocks.with_text(number).text(number) == text:
+                stored[text] = number
+        return stored
+
+    def _add_new(self, texts: Iterable[str]) -> int:
+        """Add texts to the last block, and to new ones. Return the number of the first text."""
+        block = self._blocks.last()
+        first = 1
+        if block is not None:
+            first = block.end
+        if block is None or block.word_table != self._word_table():
+            block = self._new_block(first)
+        characters = sum(map(len, block.texts))
+        for number, text in enumerate(texts, first):
             if characters >= self._limits.block_characters:
-                self._add_block(first, waiting, characters)
-                first += len(waiting)
-                waiting, characters = [], 0
-        if waiting:
-            self._add_block(first, waiting, characters)
+                block, characters = self._new_block(number), 0
+            block.add(text)
+            self._unindexed.append((number, text))
+            characters += len(text)
+        return first
 
-    def _add_block(self, first: int, texts: Sequence[str], characters: int) -> None:
-        table = self._word_table()
+    def _new_block(self, first: int) -> TextBlock:
+        """Return a new block, in which all texts from the number `first` on will be."""
+        self.flush()
+        return self._blocks.new(first, self._word_table())
+
+    def _index(self) -> None:
+        """Write the words of the texts that are only in memory. All of them are in the last block."""
+        table = self._blocks.with_text(self._unindexed[0][0]).word_table
         self._connection.executemany(
             f"INSERT INTO words_{table} (rowid, text) VALUES (?, ?)",  # noqa: S608 - a name of ours
-            enumerate(texts, first),
+            self._unindexed,
         )
-        block = first, len(texts), table, _encode(texts, self._limits.level)
-        self._connection.execute("INSERT INTO blocks VALUES (?, ?, ?, ?)", block)
-        if self._add_characters(table, characters) >= self._limits.word_table_characters:
+        characters = self._add_characters(table, sum(len(text) for _, text in self._unindexed))
+        self._unindexed.clear()
+        if characters >= self._limits.word_table_characters:
             self._merge(table)
 
     def _word_table(self) -> int:
@@ -216,56 +269,23 @@ class TextTables:
         self._connection.execute(f"INSERT INTO words_{table} (words_{table}) VALUES ('optimize')")  # noqa: S608 - a name of ours
         self._connection.execute("UPDATE word_tables SET has_deleted = 0 WHERE id = ?", (table,))
 
-    def _block_of(self, number: int) -> _Block:
-        """Return the block that has the text with this number."""
-        row = self._connection.execute(
-            "SELECT first, word_table, data FROM blocks WHERE first <= ? ORDER BY first DESC LIMIT 1", (number,)
-        ).fetchone()
-        first, table, data = row
-        return _Block(first, table, _split(zlib.decompress(data)))
+    # ── deleting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _blocks(self, part: str = "") -> Iterator[_Block]:
-        """Yield the blocks that contain `part`. It may go from one text of a block into the next."""
-        encoded = part.encode()
-        for first, table, data in self._connection.execute("SELECT first, word_table, data FROM blocks"):
-            plain = zlib.decompress(data)
-            if encoded in plain:
-                yield _Block(first, table, _split(plain))
-
-    def _delete(self, block: _Block, numbers: Sequence[int]) -> None:
-        """Delete texts of a block. A block without texts is deleted."""
-        texts = [block.texts[number - block.first] for number in numbers]
+    def _delete(self, block: TextBlock, numbers: Sequence[int]) -> None:
+        """Delete texts of a block."""
+        texts = [block.delete(number) for number in numbers]
         words = f"words_{block.word_table}"
-        executemany, execute = self._connection.executemany, self._connection.execute
+        executemany = self._connection.executemany
         executemany(
             f"INSERT INTO {words} ({words}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608 - a name of ours
             zip(numbers, texts, strict=True),
         )
-        digests = [text_digest(text, self._limits.digest_bytes) for text in texts]
-        executemany("DELETE FROM digests WHERE digest = ? AND text = ?", zip(digests, numbers, strict=True))
-        execute("UPDATE word_tables SET has_deleted = 1 WHERE id = ?", (block.word_table,))
+        digests = zip(self._digests(texts), numbers, strict=True)
+        executemany("DELETE FROM digests WHERE digest = ? AND text = ?", digests)
+        self._connection.execute("UPDATE word_tables SET has_deleted = 1 WHERE id = ?", (block.word_table,))
         self._add_characters(block.word_table, -sum(map(len, texts)))
-        for number in numbers:
-            block.texts[number - block.first] = ""
-        if any(block.texts):
-            execute(
-                "UPDATE blocks SET data = ? WHERE first = ?", (_encode(block.texts, self._limits.level), block.first)
-            )
-        else:
-            execute("DELETE FROM blocks WHERE first = ?", (block.first,))
 
 
 def text_digest(text: str, size: int) -> int:
-    """Return a digest of a text, of at most 8 bytes."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=size).digest(), signed=True)
-
-
-def _encode(texts: Sequence[str], level: int) -> bytes:
-    """Return texts as bytes: their lengths as JSON in the first line, and the texts one after another."""
-    return zlib.compress(f"{json.dumps([*map(len, texts)])}\n{''.join(texts)}".encode(), level)
-
-
-def _split(data: bytes) -> list[str]:
-    """Return the texts of a block, from its decompressed bytes."""
-    lengths, _, texts = data.decode().partition("\n")
-    return [texts[start:end] for start, end in pairwise(accumulate(json.loads(lengths), initial=0))]
+    """Return a digest of a text, of at most 7 bytes."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=size).digest())

@@ -13,10 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from trace_recorder.catalog import text_tables
+from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.kept_parts import pack_parts, unpack_parts
 from trace_recorder.catalog.query import Condition
-from trace_recorder.catalog.searched_values import SINGLE, RunValues, Single, TextSearch
-from trace_recorder.catalog.text_tables import USUAL_LIMITS, IndexLimits, TextTables
+from trace_recorder.catalog.searched_values import (
+    COUNTED,
+    SINGLE,
+    Counted,
+    RunValues,
+    Single,
+    TextSearch,
+    counted_values,
+)
+from trace_recorder.catalog.text_tables import TextTables
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -59,11 +68,10 @@ class KnownRun(NamedTuple):
     state: FilesState
 
 
-KeptPart = Literal["row", "stats", "summary", "counted", "measures"]
+KeptPart = Literal["row", "stats", "summary", "measures"]
 """The parts of a run that an index stores as JSON.
 
-They are the row in the output of `list`, statistics, the row in the viewer's list, the counted values, and the measures
-for groups.
+They are the row in the output of `list`, statistics, the row in the viewer's list, and the measures for groups.
 """
 KeptParts = Mapping[KeptPart, str]
 """Some of the parts of a run that an index stores, as JSON."""
@@ -132,6 +140,17 @@ class FactTables:
             kept[run] = {part: texts[part] for part in parts}
         return kept
 
+    def counted(self, condition: Condition) -> dict[int, Counted]:
+        """Return the values by which a search counts runs by the id of each matching run."""
+        rows = self.connection.execute("SELECT id, kind, name FROM names")
+        names = {number: (kind, name) for number, kind, name in rows if kind in COUNTED}
+        sql = f"""SELECT r.id, r.status, r.success, c.names FROM runs r JOIN run_contents c ON c.run = r.id
+                  WHERE {condition.sql}"""  # noqa: S608 - parameters are apart
+        return {
+            run: counted_values(status, success, filter(None, map(names.get, json.loads(numbers))))
+            for run, status, success, numbers in self._ask(sql, condition)
+        }
+
     def values(self, condition: Condition, names: Sequence[str]) -> dict[int, tuple[Single, ...]]:
         """Return these values of each matching run, by the id of the run. `names` are some of `SINGLE`."""
         columns = "".join(f", r.{name}" for name in names)
@@ -191,12 +210,12 @@ class FactTables:
         return self.connection.execute(sql, parameters)
 
     def _add_contents(self, run: int, values: RunValues) -> None:
-        names = []
-        for position, named in enumerate(values.named):
-            name = self._name(named.kind, named.name)
-            fact = name, run, position, named.text, named.number, named.failed
-            self.connection.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", fact)
-            names.append(name)
+        names = [self._name(named.kind, named.name) for named in values.named]
+        facts = (
+            (name, run, position, named.text, named.number, named.failed)
+            for position, (name, named) in enumerate(zip(names, values.named, strict=True))
+        )
+        self.connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", facts)
         contents = json.dumps(names), json.dumps(_ranges_of(self.texts.add(run, values.texts)))
         self.connection.execute("INSERT INTO run_contents VALUES (?, ?, ?)", (run, *contents))
 

@@ -104,7 +104,8 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument for each option
         return
     directory = output or default_directory()
     if ADDRESS.fullmatch(directory.as_posix()):
-        raise typer.BadParameter("runs are imported into a local directory", param_hint="-o")
+        reason = "runs are imported into a local directory: give one, and then copy it, as with `aws s3 sync`"
+        raise typer.BadParameter(reason, param_hint="-o")
     workers, importing = Engine(engine, address), Importing(directory)
     services = _services([] if home else names, project)
     if services and workers != LOCAL:

@@ -47,7 +47,8 @@ class History(Struct, frozen=True):
     """The list of messages in a request, if it can be read element by element.
 
     `read_message` reads one element and adds no ids. `merge_rule` merges neighbouring elements. `merge_rule` is None if
-    each element is a separate message.
+    each element is a separate message. `member` is the name of the list, or its path, such as "/request/contents", if
+    it is a member of an object in the request.
     """
 
     member: str

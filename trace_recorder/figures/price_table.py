@@ -1,8 +1,9 @@
 """The prices of genai-prices (the extra `prices`).
 
 That package takes longer to compute a price than our code takes to read the call. So `PriceTable` keeps the rates of a
-model if they do not depend on the number of tokens. The price is then a sum over the kinds of tokens, each at a fixed
-rate. Otherwise the package computes the price of each call: if a call used other units, or was served on special terms.
+model, below the number of input tokens from which the model has other rates. The price is then a sum over the kinds of
+tokens, each at a fixed rate. Otherwise the package computes the price of each call: if a call has more tokens, used
+other units, or was served on special terms.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def _lacks_rate(provider: str, prices: Payload, unit: str) -> bool:
 class _Rates:
     """The price of a call without tokens, and of a million tokens of each kind.
 
-    `prompt` is the rate of uncached tokens.
+    `prompt` is the rate of uncached tokens. The rates are those of calls with fewer than `prompt_end` input tokens.
     """
 
+    prompt_end: int
     call: Decimal
     prompt: Decimal
     completion: Decimal
@@ -102,7 +104,8 @@ class PriceTable:
         kinds = counts.prompt - read - written, counts.completion, read, written
         try:
             rates = self._rates_of(provider, model, time or datetime.now(tz=UTC))
-            if rates is None or min(kinds) < 0 or max(kinds) > MAX_TOKENS:
+            is_usual = rates is not None and min(kinds) >= 0 and max(kinds) <= MAX_TOKENS
+            if rates is None or not is_usual or counts.prompt >= rates.prompt_end:
                 return float(self._ask(provider, model, kinds_of_tokens, time).total_price)
         except (LookupError, ValueError):  # an unknown provider or model, or counts that contradict each other
             return None
@@ -201,14 +204,24 @@ class PriceTable:
     def _compute_rates(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
         """Compute the rates of a model from the price that genai-prices states for a million tokens of each kind.
 
-        Return None if the rates depend on the number of tokens.
+        If the rates depend on the number of input tokens, they are those below the first limit. Return None if they
+        depend on anything else.
         """
-        if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
-            return None
+        prompt_end = MAX_TOKENS
+        for price in vars(prices).values():
+            if isinstance(price, Decimal | None):
+                continue
+            starts = [tier.start for tier in getattr(price, "tiers", ())]
+            if not starts:
+                return None
+            prompt_end = min(prompt_end, *starts)
         of_call = self._ask(provider, model, (0, 0, None, None), time).total_price
-        million = _MILLION
-        kinds = (million, 0, None, None), (0, million, None, None), (million, 0, million, 0), (million, 0, 0, million)
-        return _Rates(of_call, *(self._ask(provider, model, kind, time).total_price - of_call for kind in kinds))
+        many = min(_MILLION, prompt_end // 2)
+        if many == 0:
+            return None
+        kinds = (many, 0, None, None), (0, many, None, None), (many, 0, many, 0), (many, 0, 0, many)
+        prices_of_kinds = (self._ask(provider, model, kind, time).total_price - of_call for kind in kinds)
+        return _Rates(prompt_end, of_call, *(price * _MILLION / many for price in prices_of_kinds))
 
     def _ask(self, provider: str, model: str, counts: tuple[int | None, ...], time: datetime | None) -> Payload:
         names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")

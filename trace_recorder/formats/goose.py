@@ -1,18 +1,23 @@
 """goose's sessions: its database `sessions.db`, the output of `goose session export`, and the older files of lines.
 
-The forms are known from public descriptions and from programs that read these files. A compaction hides messages from
+The database is that of goose 1.52. The other forms are known from public descriptions. A compaction hides messages from
 later calls (`agentVisible` is false). The first visible message after hidden messages begins a new conversation. The
 table `usage_ledger` has a row for each call.
+
+A sub-agent is a session of its own in the database (`parent_session_id`). The result of the tool call that started it
+names this session (`_meta.subagent_session_id`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, json_value
-from trace_recorder.formats.foreign_runs.agent_history import add_answer
+from trace_recorder.formats.foreign_runs.agent_history import AgentHistory, add_answer, last_answer
 from trace_recorder.formats.foreign_runs.run import Call, ForeignRun, Members, TimedFact
 from trace_recorder.formats.foreign_runs.session_reader import SessionReader
+from trace_recorder.formats.foreign_runs.session_tree import ReadSession, SessionRow, SessionRows
 from trace_recorder.formats.foreign_runs.signs import Signs
 from trace_recorder.formats.foreign_runs.source import Source, line_values
 from trace_recorder.formats.foreign_runs.sqlite_file import Database, is_database, open_database
@@ -116,24 +121,32 @@ def read(source: Source) -> Iterator[ForeignRun]:
     document = as_dict(source.document)
     name = source.path.name.partition(".")[0]
     if document:
-        yield _run(name, document, as_list(document.get("conversation")), [])
+        yield _read_session(document, as_list(document.get("conversation")), [], ForeignRun(identity=name)).run
         return
     missing: list[TimedFact] = []
     head: Members = {}
     lines = [*line_values(source.lines(), missing.append)]
     if lines and "role" not in as_dict(lines[0]):
         head, lines = as_dict(lines[0]), lines[1:]
-    run = _run(name, head, lines, [])
+    run = _read_session(head, lines, [], ForeignRun(identity=name)).run
     run.events += missing
     yield run
 
 
 def _in_tables(database: Database) -> Iterator[ForeignRun]:
-    for session in [*database.rows("sessions", "order by id")]:
-        identity = as_text(session.get("id")) or ""
-        rows = database.rows("messages", "where session_id = ? order by id", identity)
-        ledger = [*database.rows("usage_ledger", "where session_id = ? order by id", identity)]
-        yield _run(identity, session, map(_message, rows), ledger)
+    def read_session(session: SessionRow, run: ForeignRun, history: AgentHistory | None) -> ReadSession:
+        rows = database.rows("messages", "where session_id = ? order by id", session.identity)
+        ledger = [*database.rows("usage_ledger", "where session_id = ? order by id", session.identity)]
+        reader = _read_session(session.row, map(_message, rows), ledger, run, history)
+        return ReadSession(reader, reader.started_by)
+
+    sessions: list[SessionRow] = []
+    for row in database.rows("sessions", "order by id"):
+        parent = None
+        if row.get("session_type") == "sub_agent":
+            parent = as_text(row.get("parent_session_id"))
+        sessions.append(SessionRow(as_text(row.get("id")) or "", row, parent, as_text(row.get("name"))))
+    yield from SessionRows(sessions, read_session).runs()
 
 
 def _message(row: Members) -> Members:
@@ -147,35 +160,46 @@ def _message(row: Members) -> Members:
     }
 
 
-def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[Members]) -> ForeignRun:
+def _read_session(
+    session: Members,
+    messages: Iterable[Payload],
+    ledger: list[Members],
+    run: ForeignRun,
+    history: AgentHistory | None = None,
+) -> _GooseReader:
+    """Read a session into a run. `history` is that of a sub-agent, or None for the main agent."""
     config = stated_object(session.get("model_config_json")) or as_dict(session.get("model_config"))
-    run = ForeignRun(
-        identity=as_text(session.get("id")) or name,
-        provider=as_text(session.get("provider_name")),
-        model=as_text(config.get("model_name")),
-        start_time=stated_time(session.get("created_at")),
-        end_time=stated_time(session.get("updated_at")),
-        source=stated_members(session, _SOURCE_MEMBERS),
-    )
-    reader = _GooseReader(run)
+    run.identity = as_text(session.get("id")) or run.identity
+    run.provider = as_text(session.get("provider_name"))
+    run.model = as_text(config.get("model_name"))
+    run.start_time, run.end_time = stated_time(session.get("created_at")), stated_time(session.get("updated_at"))
+    run.source = stated_members(session, _SOURCE_MEMBERS)
+    reader = _GooseReader(run, history)
     for number, message in enumerate(messages, start=1):
         reader.read_message(as_dict(message), number)
     reader.close()
     reader.finish()
     reader.set_usage(ledger)
     totals = {key: session[key] for count in _COUNTS if session.get(key := f"accumulated_{count}") is not None}
-    if totals:
+    if totals and history is None:
         reader.annotate("session_usage", totals)
     reader.keep_rest("session", session, *_SOURCE_MEMBERS, "conversation")
-    return run
+    return reader
 
 
 class _GooseReader(SessionReader):
-    """Reads one session. Consecutive messages of the assistant with the same id are parts of one answer."""
+    """Reads one session. Consecutive messages of the assistant with the same id are parts of one answer.
 
-    def __init__(self, run: ForeignRun) -> None:
-        super().__init__(run)
+    Of several tool calls in one answer, goose 1.52 stores and sends each in a message of its own, followed by its
+    result.
+    """
+
+    def __init__(self, run: ForeignRun, history: AgentHistory | None = None) -> None:
+        super().__init__(run, history)
+        self.started_by: dict[str, str] = {}
+        """The ids of the tool calls that started sub-agents, by the sessions of the sub-agents."""
         self._answer: Members | None = None
+        self._call: Call | None = None
         self._after_hidden = False
 
     def read_message(self, message: Members, number: int) -> None:
@@ -190,20 +214,33 @@ class _GooseReader(SessionReader):
             self.history.restart()
             self._after_hidden = False
         if role == "assistant":
-            self._add_part(message.get("id"), blocks, time)
+            self._add_part(message, blocks, time)
         elif role == "user":
             self.close()
             self.add_prompt(blocks, time)
+            for part in map(as_dict, as_list(message.get("content"))):
+                result = as_dict(as_dict(part.get("toolResult")).get("value"))
+                session = as_text(as_dict(result.get("_meta")).get("subagent_session_id"))
+                if session is not None:
+                    self.started_by[session] = as_text(part.get("id")) or ""
         else:
             self.add_gap(f"message {number}", "its role is unknown")
 
-    def _add_part(self, identity: Payload, blocks: list[Payload], time: str) -> None:
+    def _add_part(self, message: Members, blocks: list[Payload], time: str) -> None:
+        identity, content = message.get("id"), message.get("content")
         if not blocks:
             return
         if self._answer is not None and identity is not None and self._answer["id"] == identity:
             self._answer["content"] += blocks
             return
         self.close()
+        requests = [as_dict(part) for part in as_list(content) if as_dict(part).get("type") == "toolRequest"]
+        meta = as_dict(next(iter(requests), {}).get("_meta"))
+        is_later_call = (as_int(meta.get("goose.toolCall.providerIndex")) or 0) > 0
+        if self._call is not None and is_later_call:
+            messages = anthropic_messages.read_message({"role": "assistant", "content": blocks})
+            self.history.add_calls(self._call, last_answer(messages), time)
+            return
         self._answer = {"id": identity, "content": blocks, "time": time}
 
     def close(self) -> None:
@@ -212,13 +249,14 @@ class _GooseReader(SessionReader):
         if answer is not None:
             call = add_answer(self.history, {"content": answer["content"], "id": answer["id"]}, answer["time"])
             call.provider, call.model = self.run.provider, self.run.model
+            self._call = call
 
     def set_usage(self, ledger: list[Members]) -> None:
         """Set the models and the token counts of calls from the rows of the usage ledger.
 
         If there are more or fewer rows than calls, the ledger becomes an annotation of the run.
         """
-        calls = [event for event in self.run.events if isinstance(event, Call)]
+        calls = [event for event in self.history.events if isinstance(event, Call)]
         rows = [row for row in ledger if not row.get("is_compaction")]
         if len(rows) != len(calls):
             if ledger:
@@ -250,6 +288,9 @@ FORMAT = Format(
                 "sessions/sessions.db",
                 "sessions/*.jsonl",
             ),
+            variable="XDG_DATA_HOME",
+            below="goose",
+            session="sessions/sessions.db",
         ),
     ),
 )

@@ -91,7 +91,8 @@ def _add_sub_agents(main: _KimiReader, source: Source) -> None:
         spawn = spawned.get(name, {})
         parent = started.get(as_text(spawn.get("parentAgentId")) or "", started[_MAIN_AGENT])
         agent = parent.agent(name, as_text(spawn.get("parentToolCallId")) or "", as_text(spawn.get("subagentName")))
-        reader = _KimiReader(ForeignRun(identity=name), AgentHistory([], agent))
+        run_of_agent = ForeignRun(identity=name, executions=main.run.executions)
+        reader = _KimiReader(run_of_agent, AgentHistory([], agent))
         try:
             reader.read_file(file)
         except (OSError, TrajectoryFormatError) as error:

@@ -267,7 +267,14 @@ def _result(event: Members) -> Members:
 FORMAT = Format(
     name="openhands",
     reader=FormatReader(recognizes=recognizes, read=read, counting=WHOLE),
-    home=(HomePlace(program="OpenHands", directory=".openhands", files=("conversations/*/base_state.json",)),),
+    home=(
+        HomePlace(
+            program="OpenHands",
+            directory=".openhands",
+            files=("conversations/*/base_state.json",),
+            session="conversations/{session}/base_state.json",
+        ),
+    ),
 )
 
 

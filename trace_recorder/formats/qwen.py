@@ -55,7 +55,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     events = [reader.run.events]
     for file, meta in sorted(_sub_agents(source), key=lambda found: as_int(found[1].get("depth")) or 0):
         parent = started.get(as_text(meta.get("parentAgentId")), started[None])
-        history = _history_of_agent(file, meta, parent, reader.run.model)
+        history = _history_of_agent(file, meta, parent, reader.run)
         started[history.agent.agent_id] = StartedAgents(history)
         events.append(history.events)
     executions = chain.from_iterable(agents.executions for agents in started.values())
@@ -74,12 +74,13 @@ def _sub_agents(session: Source) -> Iterator[tuple[Source, Members]]:
             yield file, session.members_of_part(path.with_suffix(".meta.json"), directory)
 
 
-def _history_of_agent(file: Source, meta: Members, parent: StartedAgents, model: str | None) -> AgentHistory:
-    """Read the file of a sub-agent. `model` is the model of the session, which the lines of the file do not state."""
+def _history_of_agent(file: Source, meta: Members, parent: StartedAgents, session: ForeignRun) -> AgentHistory:
+    """Read the file of a sub-agent, whose executions are the session's. Its lines do not state the session's model."""
     identity = as_text(meta.get("agentId")) or file.path.stem.removeprefix("agent-")
     name = as_text(meta.get("agentType")) or as_text(meta.get("subagentName"))
     agent = parent.agent(identity, as_text(meta.get("toolUseId")) or "", name)
-    reader = _QwenReader(ForeignRun(identity=identity, model=model), AgentHistory([], agent))
+    run_of_agent = ForeignRun(identity=identity, model=session.model, executions=session.executions)
+    reader = _QwenReader(run_of_agent, AgentHistory([], agent))
     try:
         reader.read_file(file)
     except (OSError, TrajectoryFormatError) as error:

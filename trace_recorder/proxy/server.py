@@ -42,6 +42,7 @@ from trace_recorder.proxy.server_messages import Origin, ServerMessages
 from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.token_requests import TokenRequests
 from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for
+from trace_recorder.proxy.waiting import do_before_waits
 from trace_recorder.proxy.websocket_sessions import WebsocketSession
 from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel, UpgradedConnection, send_event
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
@@ -61,6 +62,11 @@ _HOP_BY_HOP = frozenset(
 """Headers that concern one connection only. They are not forwarded in either direction."""
 _NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode(), RECORDED_HEADER.encode()}
 _IDLE_CHECK_SECONDS = 5.0
+_JOINED_BYTES = 8 * 1024
+"""Chunks that are there at the same moment are joined until they have more bytes than this.
+
+To parse so many takes less than a millisecond, and the client waits for it.
+"""
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
 _guard = Guard()
@@ -363,7 +369,7 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
                 "headers": _headers_for_client(response, request),
             }
         )
-        await _send_body(response, send)
+        await send_body(response, send)
     finally:
         await response.aclose()
     return response.status_code
@@ -385,24 +391,46 @@ def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> l
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
-async def _send_body(response: httpx2.Response, send: Send) -> None:
-    """Pass the body of a response to the client.
+async def send_body(response: httpx2.Response, send: Send) -> None:
+    """Pass the body of a response to the client, each chunk as soon as it is there.
 
-    The last chunk of a body that is not a stream is held back until the body is on file.
+    Chunks that are there at the same moment are passed as one of about `_JOINED_BYTES`. The first chunk of a stream
+    waits for no other. The last chunk of a body that is not a stream is held back until the body is on file.
 
     If the provider closes the connection in mid-stream, all received chunks are passed before the exception is raised.
     """
     streams = is_stream_type(response.headers.get("content-type", ""))
+    due: list[bytes] = []
     held = b""
+    size, most = 0, 0
+
+    async def pass_on(*, ends: bool = False) -> None:
+        nonlocal size
+        body, size = b"".join(due), 0
+        due.clear()
+        if body or ends:
+            await send({"type": "http.response.body", "body": body, "more_body": not ends})
+
+    chunks = response.aiter_raw()
     try:
-        async for chunk in response.aiter_raw():
-            due, held = (chunk, b"") if streams else (held, chunk)
-            if due:
-                await send({"type": "http.response.body", "body": due, "more_body": True})
+        while True:
+            chunk = await do_before_waits(pass_on, anext(chunks))
+            if streams:
+                due.append(chunk)
+            else:
+                due.append(held)
+                held = chunk
+            size += len(chunk)
+            if size > most:
+                await pass_on()
+                most = _JOINED_BYTES
+    except StopAsyncIteration:
+        due.append(held)
+        await pass_on(ends=True)
     except httpx2.TransportError:
-        await send({"type": "http.response.body", "body": held, "more_body": True})
+        due.append(held)
+        await pass_on()
         raise
-    await send({"type": "http.response.body", "body": held, "more_body": False})
 
 
 async def _send_error(send: Send, status: int, message: str) -> None:

@@ -6,7 +6,8 @@
 - opencode 1.18: each sub-agent has a session of its own. `x-parent-session-id` is the session that started it.
 - Copilot CLI 1.0: `x-interaction-type` says that some sub-agent sends, but not which.
 
-Codex v1 says `agent_name: "/root"` in all requests. Qwen Code, Kimi Code, Cline and Droid send no such header.
+Codex v1 says `agent_name: "/root"` in all requests. Qwen Code, Kimi Code, Cline and Droid send no such header. A
+sub-agent of goose 1.52 has another `agent-session-id`, but no header names its parent.
 """
 
 from __future__ import annotations

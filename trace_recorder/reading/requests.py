@@ -17,7 +17,7 @@ from trace_recorder.dialects.dialect import MANUAL, Dialect, History, dialect_of
 from trace_recorder.dialects.manual import message_of_agent
 from trace_recorder.facts import AgentStepFact, Itemized, Parts
 from trace_recorder.reading.table_prompts import PREAMBLE, ElementReadings, IncrementalReading, TablePrompts
-from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.items.table import ItemTable, set_member
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
@@ -87,7 +87,12 @@ class RequestReader:
 
         Return the request without any messages, and the messages that come before the history.
         """
-        base = dialect.read_request(self._items.expand(body, rest) | {history: []})
+        request = self._items.expand(body, rest)
+        if history in request:
+            request[history] = []
+        else:
+            set_member(request, history, [])
+        base = dialect.read_request(request)
         return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 
     def _new_readings(self, dialect: Dialect, elements: History) -> ElementReadings:

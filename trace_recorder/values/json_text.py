@@ -247,6 +247,21 @@ def split_members(text: str, max_depth: int = MAX_DEPTH, lists: Container[str] |
     return members
 
 
+def inner_members(member: JsonMember) -> list[JsonMember]:
+    """Split the value of a member, which is an object, into its members. Their places are in the outer object's text.
+
+    Raises NotJsonError.
+    """
+    offset = member.end - len(member.value)
+    members = split_members(member.value)
+    for inner in members:
+        inner.begin += offset
+        inner.end += offset
+        if inner.elements is not None:
+            inner.elements = [(start + offset, end + offset) for start, end in inner.elements]
+    return members
+
+
 def added_elements(text: str, *, is_beginning: bool = False) -> list[tuple[int, int]] | None:
     """Read a part of the elements of a list: whole elements, each after a comma.
 

@@ -96,7 +96,7 @@ class NormalizedContent:
     @property
     def call_keys(self) -> tuple[tuple[str, str], ...]:
         """The ids of the message's tool calls, and the names of their tools."""
-        return tuple((call.call_id, call.name) for call in self.calls)
+        return tuple([(call.call_id, call.name) for call in self.calls])
 
     @property
     def keys(self) -> Sequence[Hashable]:
@@ -111,9 +111,11 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     role = messages[0].role
     if role == "developer":
         role = "system"
-    calls = tuple(call for message in messages for call in message.tool_calls)
+    calls = messages[0].tool_calls
+    if len(messages) > 1:
+        calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]
-    text = "".join(part.text for part in parts if isinstance(part, Text))
+    text = "".join([part.text for part in parts if isinstance(part, Text)])
     others: list[str] = []
     if role == "assistant":
         if "</th" in text:  # every thought has this; without it, the pattern would be tried at each character
@@ -123,7 +125,9 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     text = "".join(text.split())
     if role == "assistant" and not (text or calls):
         return None
-    called = _json([[call.name, call.arguments] for call in calls])
+    called = "[]"
+    if calls:
+        called = _json([[call.name, call.arguments] for call in calls])
     digest = _digest(role, called, text, *others)
     identity = digest
     if calls:
@@ -151,9 +155,8 @@ def says_key(message: Message) -> bytes:
 
 
 def _digest(*texts: str) -> bytes:
-    digest = blake2b(digest_size=16)
+    parts = []
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return digest.digest()
+        parts += [b"%d:" % len(data), data]
+    return blake2b(b"".join(parts), digest_size=16).digest()

@@ -21,6 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
@@ -101,6 +102,14 @@ class SharedSequence(ImmutableSequence[Element]):
         elements.extend(others)
         return SharedSequence(elements, self._start)
 
+    def continued(self, count: int, others: Iterable[Element]) -> SharedSequence[Element]:
+        """Return the first `count` elements followed by `others`, as `self[:count].extended(others)` does."""
+        elements, stop = self._elements, self._start + count
+        if isinstance(elements, list) and stop == len(elements):
+            elements.extend(others)
+            return SharedSequence(elements, self._start)
+        return SharedSequence([*elements[self._start : stop], *others])
+
     def count_below(self: SharedSequence[int], value: int) -> int:
         """Return how many elements are smaller than a value. The elements are sorted."""
         return bisect_left(self._elements, value, self._start, self._stop) - self._start
@@ -119,6 +128,8 @@ class SharedSequence(ImmutableSequence[Element]):
     def __getitem__(self, index: slice) -> SharedSequence[Element]: ...
 
     def __getitem__(self, index: int | slice) -> Element | SharedSequence[Element]:
+        if isinstance(index, int) and 0 <= index < self._stop - self._start:  # the usual index, without a range
+            return self._elements[self._start + index]
         places = range(self._start, self._stop)[index]
         if isinstance(places, int):
             return self._elements[places]
@@ -130,6 +141,8 @@ class SharedSequence(ImmutableSequence[Element]):
         return iter(self._elements[self._start : self._stop])
 
     def __reversed__(self) -> Iterator[Element]:
+        if self._stop == len(self._elements):
+            return islice(reversed(self._elements), len(self))
         return map(self._elements.__getitem__, range(self._stop - 1, self._start - 1, -1))
 
     def __eq__(self, other: object) -> bool:
@@ -151,6 +164,11 @@ The prompts of a conversation share one array. If agents take turns, each agent 
 """
 
 
+MAX_LOOKED_UP = 256
+"""For a new array with at most this many numbers, `EqualMessages` looks up each of them.
+
+To find which of them a known array has would take longer.
+"""
 _NO_NUMBERS = array("q")
 
 
@@ -317,6 +335,8 @@ class NumberedMessages(ImmutableSequence[Message]):
     def __getitem__(self, index: slice) -> NumberedMessages: ...
 
     def __getitem__(self, index: int | slice) -> Message | NumberedMessages:
+        if isinstance(index, int) and 0 <= index < self._stop - self._start:  # the usual index, without a range
+            return self.table.messages[self._numbers[self._start + index]]
         places = range(self._start, self._stop)[index]
         if isinstance(places, int):
             return self.table.messages[self._numbers[places]]
@@ -430,6 +450,8 @@ class EqualMessages:
     def _numbers_of_array(self, messages: NumberedMessages) -> Numbers:
         """Return the numbers of messages of a new array. They often differ little from those of the newest array."""
         table, numbers = messages.table, messages.numbers
+        if len(numbers) <= MAX_LOOKED_UP:
+            return array("q", self._equal.of(messages))
         newest, equal = self._newest.get(table, (_NO_NUMBERS, _NO_NUMBERS))
         return replace_kept(
             newest[: len(equal)], equal, numbers, lambda others: self._equal.of(NumberedMessages(table, others))

@@ -92,6 +92,8 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
     Two texts are compared character by character.
     """
     length = min(len(old) - at_old, len(new) - at_new)
+    if length <= 0 or old[at_old] != new[at_new]:
+        return 0
     done, size = 0, 16
     while done < length and old[at_old + done : at_old + done + size] == new[at_new + done : at_new + done + size]:
         done, size = done + size, size * 2
@@ -257,12 +259,15 @@ class EarlierPrompts(Generic[Name]):
         If several earlier prompts are equal, return the newest. Return None if `numbers` begins with no earlier prompt
         of `at_least` messages or more.
         """
-        prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
-        begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
-        name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
-        if name is None:
+        longest: tuple[Name, Numbers] | None = None
+        for name, prompt in reversed(self._prompts):
+            length = len(prompt)
+            if at_least <= length <= len(numbers) and numbers[:length] == prompt:
+                longest, at_least = (name, prompt), length + 1
+        if longest is None:
             return None
-        return name, compare_prompts(earlier, numbers)
+        name, prompt = longest
+        return name, compare_prompts(prompt, numbers)
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.

@@ -26,12 +26,12 @@ from functools import partial
 from pathlib import Path
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
-from trace_recorder.catalog.matching import RunState
-from trace_recorder.catalog.planning import known_runs, known_states, known_values
+from trace_recorder.catalog.matching import KnownRuns, RunState
+from trace_recorder.catalog.planning import known_counted, known_states, known_values
 from trace_recorder.catalog.query import Term
 from trace_recorder.catalog.rows import costs_json, summary_of
 from trace_recorder.catalog.searched_values import SINGLE
-from trace_recorder.catalog.value_tables import FilesState, KeptPart
+from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.figures.cost import RunCosts
 from trace_recorder.guard import try_call
@@ -309,13 +309,16 @@ class FollowedRuns:
             self.rows.put_costs(name, costs)
             self.version += 1
 
-    def known_to_index(self, what: KeptPart, terms: Sequence[Term] = ()) -> dict[str, tuple[FilesState, str | None]]:
-        """Return the runs of the index by their names.
+    def known_to_index(self, terms: Sequence[Term]) -> KnownRuns:
+        """Return the runs of the index by their names, each with its counted values if it matches `terms`."""
+        known = known_counted(self._files.directory, terms, self._index)
+        return {_list_name(name): counted for name, counted in known.items()}
 
-        Each has its state, and its kept text if the run matches `terms`.
-        """
-        known = known_runs(self._files.directory, terms, self._index, what)
-        return {_list_name(name): kept for name, kept in known.items()}
+    def measures_in_index(self, states: Mapping[str, FilesState]) -> dict[str, str]:
+        """Return the measures that the index has of these runs in these states, as JSON by their names."""
+        keys = {_index_name(name): state for name, state in states.items()}
+        known = known_values(self._files.directory, self._index, keys, ["measures"])
+        return {_list_name(key): str(text) for key, [text] in known.items()}
 
     def _is_changed(self, name: str, state: FilesState) -> bool:
         """Return whether a run is new, or its files changed since it was read."""

@@ -152,7 +152,7 @@ class RunList:
         with self._working(None):
             self._work_for(request)
             if self._measures is None:
-                self._measures = KeptMeasures(followed.known_to_index("measures"))
+                self._measures = KeptMeasures(followed.measures_in_index)
             with followed.lock:
                 names = followed.rows.names(self._arrangement(request)[1].numbers)
                 runs = {**followed.runs}
@@ -256,7 +256,7 @@ class RunList:
         search = self._searches.get(query)
         if search is None:
             terms = parse_query(query)
-            search = Search(terms, self._followed.known_to_index("counted", terms))
+            search = Search(terms, self._followed.known_to_index(terms))
         with self._followed.lock:
             self._searches.pop(query, None)
             self._searches[query] = search

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.provider import free_port
 from trace_recorder import load, load_all
 from trace_recorder.formats.imported_runs import import_traces
 from trace_recorder.formats.mlflow.service import MLflow
@@ -63,12 +63,6 @@ PAGES = 103
 """How many traces the importer requests for each page."""
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @contextmanager
 def _running(command: list[str], address: str, directory: Path, **settings: str) -> Iterator[None]:
     """Run a server until the end of the block. Wait until the server answers."""
@@ -107,7 +101,7 @@ def test_an_experiment_of_a_real_mlflow_is_imported(tmp_path: Path) -> None:
     trace.
     """
     mlflow = pytest.importorskip("mlflow")
-    database, port = f"sqlite:///{tmp_path / 'traces.db'}", _free_port()
+    database, port = f"sqlite:///{tmp_path / 'traces.db'}", free_port()
     address = f"http://127.0.0.1:{port}"
     command = [shutil.which("mlflow", path=str(Path(sys.executable).parent)) or "mlflow", "server", "--workers", "1"]
     command += ["--backend-store-uri", database, "--artifacts-destination", str(tmp_path / "artifacts")]
@@ -142,7 +136,7 @@ def test_an_experiment_of_a_real_mlflow_is_imported(tmp_path: Path) -> None:
 def test_a_missing_mlflow_server_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    client = mlflow.MlflowClient(tracking_uri=f"http://127.0.0.1:{_free_port()}")
+    client = mlflow.MlflowClient(tracking_uri=f"http://127.0.0.1:{free_port()}")
     with pytest.raises(FetchError, match="mlflow:demo: the service did not answer"):
         _done(MLflow("demo", client), tmp_path)
 
@@ -157,7 +151,7 @@ def test_a_project_of_a_real_phoenix_is_imported(tmp_path: Path) -> None:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from phoenix.client import Client
 
-    port, grpc = _free_port(), _free_port()
+    port, grpc = free_port(), free_port()
     address = f"http://127.0.0.1:{port}"
     settings = {"PHOENIX_PORT": str(port), "PHOENIX_GRPC_PORT": str(grpc), "PHOENIX_HOST": "127.0.0.1"}
     settings["PHOENIX_WORKING_DIR"] = str(tmp_path)

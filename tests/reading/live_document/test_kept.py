@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -17,6 +16,7 @@ import pytest
 from tests.agreement import agrees
 from tests.chat_calls import asked, call, run_of, said
 from tests.counting import kept_by, watch
+from tests.processes import open_below
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.recording.run import Run
@@ -87,9 +87,9 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
     try:
         for number in range(12):
             call(recorder, asked(str(number)), said("fine", identity=f"r{number}"))
-        before = _held(tmp_path)
+        before = open_below(tmp_path)
         recorder.finalize()
-        after = _held(tmp_path)
+        after = open_below(tmp_path)
     finally:
         gc.enable()
 
@@ -112,7 +112,7 @@ def test_a_late_thread_opens_no_file(tmp_path: Path) -> None:
 
     watch(recorder.finalize, save_before_the_close)
 
-    assert (len(threads), _held(tmp_path)) == (1, [])
+    assert (len(threads), open_below(tmp_path)) == (1, [])
 
 
 def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
@@ -145,16 +145,7 @@ def test_a_stopped_write_leaves_no_file_open(look_to_stop_at: int, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         WholeDocument(tmp_path / "run.jsonl", "inline", look=look).write(tmp_path / "again.json")
 
-    assert _held(tmp_path) == []
-
-
-def _held(place: Path) -> list[str]:
-    """Return the names of the files in a directory that this process has open, including removed files."""
-    names = []
-    for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # another thread has closed the file meanwhile
-            names.append(str(link.readlink()))
-    return [name for name in names if name.startswith(str(place))]
+    assert open_below(tmp_path) == []
 
 
 def test_a_message_is_encoded_once_for_all_calls_that_repeat_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.journals import journal_of
-from tests.reading.live_document.test_writer import wait_until
+from tests.waiting import wait_until
 from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS
 from trace_recorder.reading.live_document.writer import DocumentWriter
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType
@@ -18,6 +17,7 @@ from tests.agreement import agrees, document, step_numbers
 from tests.chat_calls import CHAT, asked, call, run_of, said, streamed
 from tests.counting import watch
 from tests.limits import limited
+from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.reading.live_document.whole_document import WholeDocument
@@ -66,13 +66,6 @@ def test_every_record_is_in_the_document_soon(tmp_path: Path, history: str, dura
 
     assert agreeing == [(True, True)] * len(ACTIONS)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["run.json", "run.jsonl"]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until a thread has made a condition true. Fail the test if it never becomes true."""
-    end = time.monotonic() + 120
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 class Looking(httpx.BaseTransport):

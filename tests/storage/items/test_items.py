@@ -126,6 +126,58 @@ def test_the_last_of_two_members_with_one_name_counts() -> None:
     assert both_ways(*texts) == [json.loads(text) for text in texts]
 
 
+INNER = '{"list":[{"a":1},{"b":[{"c":2}]}],"text":"' + LONG + '","n":1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(f'{{"a":{INNER},"m":1}}', ["/a/list", "/a/text"], id="an object with a list"),
+        pytest.param(f'{{"a":{{"b":{INNER}}}}}', ["a"], id="only at the first level"),
+        pytest.param(f'{{"a":{INNER},"/a/list":"{LONG}"}}', ["a", "/a/list"], id="a member with that name"),
+        pytest.param(f'{{"a/b":{INNER}}}', ["a/b"], id="a name with a slash"),
+        pytest.param(f'{{"a":{INNER[:-1]},"c/d":1}}}}', ["a"], id="an inner name with a slash"),
+        pytest.param(f'{{"a":{INNER[:-1]},"n":2}}}}', ["a"], id="two inner members with one name"),
+        pytest.param(f'{{"a":{{"text":"{LONG}"}}}}', ["a"], id="no list"),
+        pytest.param(f'{{"password":{INNER}}}', [], id="a secret's name"),
+        pytest.param(f'{{"a":{INNER},"a":{INNER[:-1]},"m":3}}}}', ["/a/list", "/a/text"], id="two members"),
+    ],
+)
+def test_the_lists_of_an_object_are_taken_apart_too(text: str, names: list[str]) -> None:
+    """An object with a list of objects is taken apart if its members have unambiguous paths."""
+    store = Store()
+    store.add(text, text)
+
+    record = json.loads(store.lines[-1])["data"]
+    assert exactly(store.expanded()) == exactly([json.loads(text)] * 2)
+    assert [*record.get("items", {})] == names
+
+
+def test_large_strings_of_a_list_in_an_object_are_stored_once() -> None:
+    """Also if the large strings are taken out before the request is encoded."""
+    text = json.dumps({"a": {"list": [{"n": number, "url": LARGE} for number in range(9)], "text": "é" * 40_000}})
+    encoder = ItemEncoder()
+    for prepared in (None, encoder.prepare(text.encode())):
+        store = Store()
+        encoded = ItemEncoder().encode(text.encode(), prepared)
+        store.lines = [f'{{"kind":"{kind}","data":{data}}}'.encode() for kind, data in records(encoded)]
+        assert store.expanded() == [json.loads(text)]
+        assert sum(line.count(LARGE.encode()) for line in store.lines) == 1
+
+
+def test_a_list_in_an_object_grows_in_place() -> None:
+    """A request that continues another is compared with it, also if its list is in an object."""
+    texts = [
+        f'{{"m":"{LONG}","a":{{"list":[{",".join(json.dumps({"n": number}) for number in range(length))}],"x":"é"}}}}'
+        for length in (*range(1, 20), 7, 30)
+    ]
+    store = Store()
+    store.add(*texts)
+
+    assert store.expanded() == [json.loads(text) for text in texts]
+    assert store.kinds().count("item") == 31
+
+
 def test_values_that_are_equal_only_in_python_are_different_items() -> None:
     """Elements with different JSON are different items: 0, 0.0, false and -0.0 are four items."""
     text = '{"list":[{"a":0},{"a":0.0},{"a":false},{"a":-0.0},{"a":0}]}'

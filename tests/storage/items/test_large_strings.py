@@ -14,7 +14,7 @@ from tests.data.written import Writing
 from tests.storage.items.store import LARGE, records
 from trace_recorder import load
 from trace_recorder.facts import ItemFact
-from trace_recorder.storage.items.encoder import ItemEncoder
+from trace_recorder.storage.items.encoder import ItemEncoder, Prepared
 from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS, reduce_json, restore
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import NotJsonError
@@ -56,15 +56,17 @@ def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], obje
 def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) -> None:
     """The records of a request are the same whether or not its large strings were extracted beforehand."""
     requests = [json.dumps(call, ensure_ascii=ascii_only).encode() for call in CALLS]
-    prepared = []
+    prepared: list[Prepared] = []
 
     def prepare(encoder: ItemEncoder, request: bytes) -> object:
-        prepared.append(encoder.prepare(request))
-        return prepared[-1]
+        part = encoder.prepare(request)
+        assert part is not None
+        prepared.append(part)
+        return part
 
     assert lines_of(requests, prepare) == lines_of(requests, lambda *_: None)
-    assert [one is not None for one in prepared] == [True] * 5 + [False]
-    assert [one.changes is not None for one in prepared if one is not None] == [False, True, True, False, False]  # type: ignore[attr-defined]
+    assert [one.strings is not None for one in prepared] == [True] * 5 + [False]
+    assert [one.changes is not None for one in prepared] == [False, True, True, False, False, True]
 
 
 def test_an_outdated_preparation_does_no_damage() -> None:

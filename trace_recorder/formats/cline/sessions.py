@@ -96,7 +96,8 @@ def _histories_of_agents(source: Source, parent: SessionReader, started: Started
             call_id = waiting[task].popleft()
         identity = as_text(origin.get("subagent")) or path.name.removesuffix(_SUFFIX)
         agent = started.agent(identity, call_id, as_text(document.get("agent")))
-        reader = SessionReader(ForeignRun(identity=identity), AgentHistory([], agent))
+        run_of_agent = ForeignRun(identity=identity, executions=parent.run.executions)
+        reader = SessionReader(run_of_agent, AgentHistory([], agent))
         _read_conversation(reader, document)
         yield reader.history
 

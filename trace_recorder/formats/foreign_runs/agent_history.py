@@ -114,6 +114,21 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
         return call
 
+    def add_calls(self, call: Call, message: Message, time: str) -> None:
+        """Add tool calls to the answer of a call. The program sends them back as a message of their own.
+
+        The results before this message become executions, because the fold reads only those at the end of a prompt.
+        """
+        self._add_unseen()
+        numbered = self._numbering.number(message)
+        documents = [tool_call.to_document() for tool_call in numbered.tool_calls]
+        for tool_call, document in zip(numbered.tool_calls, documents, strict=True):
+            self._calls[tool_call.call_id] = document, time
+        response = as_dict(call.response)
+        call.response = {**response, "tool_calls": [*as_list(response.get("tool_calls")), *documents]}
+        self.conversation.add(numbered.to_document())
+        self.position = Position(self.conversation, len(self.conversation))
+
     def failed_call(self, time: str, error: Members | None) -> Call:
         """Add a call whose answer is not in the file, with the call's `error` if the file states the error."""
         self._unseen.clear()

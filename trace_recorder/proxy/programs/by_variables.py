@@ -4,7 +4,7 @@ aider, mini-swe-agent and OpenHands call models with LiteLLM, which has variable
 address too. If that address wins over the variables, the program is not directed to the proxy.
 
 Sources: the pages on environment variables of LiteLLM, aider, mini-swe-agent, OpenHands and goose; `load.go` in the
-repository charmbracelet/crush and the providers in charmbracelet/catwalk; Kimi Code 2.1.
+repository charmbracelet/crush and the providers in charmbracelet/catwalk; goose 1.52; Kimi Code 2.1.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _GOOSE = (
     Upstream("ollama", "http://localhost:11434", {"OLLAMA_HOST": "/"}),
 )
 """goose joins a path to its hosts. Without a slash at its end, an address would lose its last part."""
+_GOOSE_BASE_URL = Upstream("openai", _OPENAI, {"OPENAI_BASE_URL": "/v1"})
+"""goose 1.52 reads this variable if OPENAI_HOST is not set."""
 _KIMI = {
     "openai": ("OPENAI_BASE_URL", "/v1", _OPENAI),
     "openai_responses": ("OPENAI_BASE_URL", "/v1", _OPENAI),
@@ -125,10 +127,13 @@ def _goose(launch: Launch) -> Direction:
     """Its configuration counts where the environment has no such variable."""
     directory = Path(launch.environment.get("XDG_CONFIG_HOME") or launch.home() / ".config")
     stored = dict(_GOOSE_LINE.findall(_text(directory / "goose" / "config.yaml")))
-    hosts = {name for upstream in _GOOSE for name in upstream.variables}
+    hosts = {name for upstream in (*_GOOSE, _GOOSE_BASE_URL) for name in upstream.variables}
     variables = {name: value for name, value in stored.items() if name in hosts} | dict(launch.environment)
+    known = _GOOSE
+    if variables.get("OPENAI_BASE_URL") and not variables.get("OPENAI_HOST"):
+        known = (_GOOSE_BASE_URL, *_GOOSE[1:])
     notice = "only OpenAI, Anthropic, Google, OpenRouter and Ollama. Each other provider gets its requests as before"
-    return direction_at(launch, variables, _GOOSE, notice)
+    return direction_at(launch, variables, known, notice)
 
 
 def _crush(launch: Launch) -> Direction:

@@ -73,7 +73,7 @@ def _name(word: str) -> str:
     """Return the name of a command or a package, without its folder, its version and its suffix."""
     if word.startswith("@"):
         return "@" + word[1:].partition("@")[0]
-    path = Path(word.partition("@")[0])
+    path = Path(Path(word).name.partition("@")[0])  # a folder may begin with "@", such as that of a package
     if path.suffix in {".cmd", ".exe", ".js", ".ps1"}:
         return path.stem
     return path.name

@@ -97,14 +97,17 @@ class EncodedTexts:
         """Return the JSON text of each message."""
         if not isinstance(messages, NumberedMessages):
             return [*map(self.encode, map(self._render, messages))]
-        kept, texts = self._kept, []
-        for number in messages.numbers:
-            text = kept.get(number)
-            if text is None:
-                text = self.encode(self._render(messages.table.messages[number]))
-                self._keep(number, text)
-            texts.append(text)
-        return texts
+        kept, texts = self._kept, list[bytes]()
+        try:
+            return [*map(kept.__getitem__, messages.numbers)]  # in C, because usually all of them are kept
+        except ours(KeyError):
+            for number in messages.numbers:
+                text = kept.get(number)
+                if text is None:
+                    text = self.encode(self._render(messages.table.messages[number]))
+                    self._keep(number, text)
+                texts.append(text)
+            return texts
 
     def _keep(self, number: int, text: bytes) -> None:
         if self._kept_bytes > self._max_kept_bytes:

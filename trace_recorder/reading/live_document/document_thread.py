@@ -1,11 +1,14 @@
 """The thread that writes the documents of all runs of this process, and the limits for its work.
 
-Before each write, the thread pauses for twenty times the processor time that the write will probably take. So all
-writes together take at most a twentieth of one core. The document that has waited longest is written next. During the
-pause before it, the thread may write the cheapest documents. Together, they delay the first document by at most the
-length of its own pause. So a short run does not wait for the documents of long runs, and the document of a long run is
-always written in the end. A document is written at the earliest a fifth of a second after a record that it lacks. The
-thread starts when the first document begins to wait, and sleeps while no document waits.
+Before each write, the thread pauses for a multiple of the processor time that the write will probably take: a hundred
+times if one document waits, fifty times if two wait, and twenty times if five or more wait. So the documents of one run
+take at most a hundredth of one core, and all documents together at most a twentieth.
+
+The document that has waited longest is written next. During the pause before it, the thread may write the cheapest
+documents. Together, they delay the first document by at most the length of its own pause. So a short run does not wait
+for the documents of long runs, and the document of a long run is always written in the end. A document is written at
+the earliest a fifth of a second after a record that it lacks. The thread starts when the first document begins to wait,
+and sleeps while no document waits.
 
 Only a copy of the list of waiting documents, in C, takes longer the more documents wait.
 """
@@ -35,7 +38,8 @@ class DocumentLimits:
 
     - `at_once_bytes`: while the journal has at most this size, a record that the agent makes by hand is in the document
       when the agent's call returns
-    - `cost_multiple`: the pause before a write is this many times the processor time that the write will probably take
+    - `cost_multiple`: the pause before a write is at least this many times the processor time that the write will
+      probably take; if fewer than `SHARES` documents wait, it is longer
     - `min_pause_seconds`: how long a document waits at least, so that one write covers all records of a moment
     - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps together are
       larger
@@ -51,6 +55,8 @@ class DocumentLimits:
 
 
 DEFAULT_LIMITS = DocumentLimits()
+SHARES = 5
+"""One waiting document may use one of this many shares of the processor time that all documents may use."""
 _MANY = 64
 """The heap of waiting documents may have this many entries more than it needs."""
 
@@ -145,11 +151,11 @@ class DocumentThread:
         while waiting := [*self.waiting]:
             first, cheapest = waiting[0], self._cheapest()
             # The writes of cheaper documents are spread over the whole wait of the first document.
-            paid_at = self._counted_from + self._overtaken_seconds + _pause_before(first)
+            paid_at = self._counted_from + self._overtaken_seconds + self.pause_before(first)
             ready_at = max(paid_at, self._rested_at(first))
             if cheapest is not None and cheapest is not first:
-                overtaken = self._overtaken_seconds + _pause_before(cheapest)
-                may_overtake = overtaken <= max(_pause_before(first), first.limits.min_pause_seconds)
+                overtaken = self._overtaken_seconds + self.pause_before(cheapest)
+                may_overtake = overtaken <= max(self.pause_before(first), first.limits.min_pause_seconds)
                 cheapest_at = max(self._counted_from + 2 * overtaken, self._rested_at(cheapest))
                 if may_overtake and cheapest_at < ready_at:
                     first, ready_at = cheapest, cheapest_at
@@ -172,13 +178,21 @@ class DocumentThread:
             document = self._arrived.popleft()
             since = self.waiting.get(document)
             if since is not None:
-                heappush(self._by_pause, (_pause_before(document), next(self._numbers), since, document))
+                heappush(self._by_pause, (_least_pause_before(document), next(self._numbers), since, document))
         while self._by_pause:
             _, _, since, document = self._by_pause[0]
             if self.waiting.get(document) == since:
                 return document
             heappop(self._by_pause)
         return None
+
+    def pause_before(self, document: WaitingDocument) -> float:
+        """Return the pause before a write of this document, in seconds."""
+        return self._multiple() * _least_pause_before(document)
+
+    def _multiple(self) -> float:
+        """Return how many times longer the pauses are than the least ones, because few documents wait."""
+        return max(SHARES / max(len(self.waiting), 1), 1.0)
 
     def _rested_at(self, document: WaitingDocument) -> float:
         """Return the time before which a document is not written, even if the thread has nothing else to do."""
@@ -189,18 +203,18 @@ class DocumentThread:
 
         If the write took longer than predicted, the next document waits for the rest of the pause.
         """
-        pause = _pause_before(document)
+        pause, multiple = self.pause_before(document), self._multiple()
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
-        owed = max(_pause_before(document) - pause, 0.0)
+        owed = max(multiple * _least_pause_before(document) - pause, 0.0)
         if overtakes:
             self._overtaken_seconds += pause + owed
         else:
             self._counted_from, self._overtaken_seconds = monotonic_seconds() + owed, 0.0
 
 
-def _pause_before(document: WaitingDocument) -> float:
-    """Return the pause before a write of this document, in seconds."""
+def _least_pause_before(document: WaitingDocument) -> float:
+    """Return the pause before a write of this document, in seconds, if many documents wait."""
     return document.limits.cost_multiple * document.predicted_seconds()
 
 

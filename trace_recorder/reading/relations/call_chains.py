@@ -254,7 +254,9 @@ class CallChains:
         """
         prompt, history = asked.prompt, asked.history
         history.has_instructions = history.has_instructions or prompt.normalized.has_instructions
-        turn = self._with_answers(_turn(asked, added), asked)
+        answers = self._answer_prefixes(prompt.call, prompt)
+        turn = _turn(asked, added, _normalized_length(prompt, answers))
+        self._add_turn(turn, asked, answers)
         prompt.normalized.before = None  # otherwise all prompts of the run stay in memory
         return turn
 
@@ -267,23 +269,23 @@ class CallChains:
         if before is None:
             return None
         turn, asked = before
-        return self._with_answers(replace(turn, interaction=call), asked)
+        answers = self._answer_prefixes(call, asked.prompt)
+        turn = replace(turn, interaction=call, normalized_length=_normalized_length(asked.prompt, answers))
+        self._add_turn(turn, asked, answers)
+        return turn
 
-    def _with_answers(self, turn: Turn, asked: AskedCall) -> Turn:
-        """Return a turn with the length of its prompt and its answer, and remember the answers."""
-        call, prompt = turn.interaction, asked.prompt
-        answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
-        length = prompt.message_count
-        if answers:
-            length = answers[0].message_count
-        turn = replace(turn, normalized_length=prompt.normalized.own + length)
+    def _answer_prefixes(self, call: LLMInteraction, prompt: RequestPrompt) -> list[AnswerPrefix]:
+        return [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
+
+    def _add_turn(self, turn: Turn, asked: AskedCall, answers: Sequence[AnswerPrefix]) -> None:
+        """Remember the answers of a turn, and the turn itself if its answer may still come."""
+        call = turn.interaction
         if turn.answered:
             self._add_answers(turn, asked, answers)
         if not (call.answered and call.complete and call.error is None) or is_in_progress(call.response):
             self._unanswered[call.interaction_id] = turn, asked
             if len(self._unanswered) > MAX_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
-        return turn
 
     def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
         """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
@@ -377,7 +379,10 @@ class CallChains:
             self._calls_by_answer[digest_of(answer.content)].append(turn.interaction.interaction_id)
         if turn.interaction.response.id:
             self._by_response_id[turn.interaction.response.id] = turn
-        asked.history.claim(turn, prompt.normalized, asked.appended, prompt.instructions)
+        changed_instructions = ""
+        if not turn.exact:
+            changed_instructions = prompt.instructions
+        asked.history.claim(turn, prompt.normalized, asked.appended, changed_instructions)
         asked.history.add_answers(turn)
 
     def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
@@ -399,7 +404,14 @@ def digest_of(content: NormalizedContent | None) -> bytes | None:
     return content.digest
 
 
-def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:
+def _normalized_length(prompt: RequestPrompt, answers: Sequence[AnswerPrefix]) -> int:
+    """Return how many normalized messages a prompt and its answer have."""
+    if answers:
+        return prompt.normalized.own + answers[0].message_count
+    return prompt.normalized.own + prompt.message_count
+
+
+def _turn(asked: AskedCall, added: Sequence[int], normalized_length: int) -> Turn:
     prompt, continued, previous = asked.prompt, asked.continued, asked.continued.previous
     appended = prompt.appended_messages(continued)
     new, before_answer = prompt.added_messages(continued, appended, added)
@@ -412,6 +424,7 @@ def _turn(asked: AskedCall, added: Sequence[int]) -> Turn:
         prefix_length=continued.prefix_length,
         prompt_length=len(prompt.reading.messages),
         instructions=prompt.reading.instructions,
+        normalized_length=normalized_length,
         appended=appended,
         new_messages=new,
         new_before_answer=before_answer,

@@ -66,6 +66,10 @@ class PlacedMessages(NamedTuple):
         """Append a range of messages of an earlier prompt."""
         places = slice(kept.start, kept.end)
         self.messages.extend(before.messages[places])
+        if not kept.shift:
+            self.begins.extend(before.begins[places])
+            self.ends.extend(before.ends[places])
+            return
         self.begins.extend(map(add, before.begins[places], repeat(kept.shift)))
         self.ends.extend(map(add, before.ends[places], repeat(kept.shift)))
 
@@ -271,17 +275,17 @@ class PromptNormalizer:
         if ranges and ranges[0].begin == ranges[0].shift == 0:
             count = ranges.pop(0).end
         rest, new = self._rest(before, source, count, ranges)
-        normalized = before.messages[:count].extended(rest.messages)
-        begins = before.begins[:count].extended(rest.begins)
-        answer_places = before.answer_places[: before.answer_places.count_below(count)]
+        normalized = before.messages.continued(count, rest.messages)
+        begins = before.begins.continued(count, rest.begins)
+        answers = before.answer_places.count_below(count)
         own = begins.count_below(instructions)
         prompt = NormalizedPrompt(
             source,
             agent,
             normalized,
             begins,
-            before.ends[:count].extended(rest.ends),
-            answer_places.extended(_answer_places(rest.messages, count)),
+            before.ends.continued(count, rest.ends),
+            before.answer_places.continued(answers, _answer_places(rest.messages, count)),
             own,
             _prefixes(before, count, normalized, own),
             _has_instructions(map(normalized.__getitem__, new))
@@ -381,14 +385,15 @@ class PromptNormalizer:
             if earlier.source.table is not source.table:
                 continue
             other = earlier.source.numbers
-            length = equal_length(numbers, 0, other, 0)
-            if length == len(other) and length:
+            if other and numbers[: len(other)] == other:
                 self._earlier.remove(earlier)
                 return earlier
-            if aligned is None and middle < len(other) and other[middle : middle + 1] == numbers[middle : middle + 1]:
+            if aligned is None and middle < min(len(other), len(numbers)) and other[middle] == numbers[middle]:
                 aligned = earlier
-            if length > best[1]:
-                best = earlier, length
+            if aligned is None:
+                length = equal_length(numbers, 0, other, 0)
+                if length > best[1]:
+                    best = earlier, length
         return aligned or best[0]
 
 
@@ -445,8 +450,8 @@ def _prefixes(
     """
     if before.own != own or own >= count:
         return SharedSequence([*prefix_sums(messages[own:])])
-    sums = before.prefixes[: count - own]
-    return sums.extended(prefix_sums(messages[count:], count - own, sums[-1]))
+    place = count - own
+    return before.prefixes.continued(place, prefix_sums(messages[count:], place, before.prefixes[place - 1]))
 
 
 def _answer_places(messages: Iterable[NormalizedMessage], start: int) -> Iterator[int]:
@@ -455,7 +460,7 @@ def _answer_places(messages: Iterable[NormalizedMessage], start: int) -> Iterato
 
 
 def _has_instructions(messages: Iterable[NormalizedMessage]) -> bool:
-    return any(message.content.role == "system" for message in messages)
+    return "system" in map(_role_of, messages)
 
 
 def is_instruction(message: Message) -> bool:
@@ -464,3 +469,4 @@ def is_instruction(message: Message) -> bool:
 
 
 _term, _call_id, _is_answer = attrgetter("term"), attrgetter("call_id"), attrgetter("is_answer")
+_role_of = attrgetter("content.role")

@@ -198,6 +198,8 @@ class TextlessRecords:
         if isinstance(number, int) and isinstance(value, str):
             return self.digests.remember_large(number, value)
         name = self.places.member_of(data.get("n")) or ""
+        if name.startswith("/"):
+            name = name.rpartition("/")[2]
         return self._structure.of(kept_of(name, BODIES) or Kept.ARGUMENTS, value, strings)
 
     def _items(self, value: Payload) -> Payload:
@@ -206,10 +208,11 @@ class TextlessRecords:
             return self.digests.of_value(value)
         items: Json = {}
         for name, part in value.items():
-            shown = name
-            if kept_of(name, BODIES) is None:
-                shown = self.digests.of_text(name)
-            items[shown] = _numbers(part)
+            shown = name.split("/")  # a path is "/request/contents"
+            for position, word in enumerate(shown):
+                if word and kept_of(word, BODIES) is None:
+                    shown[position] = self.digests.of_text(word)
+            items["/".join(shown)] = _numbers(part)
         return items
 
     def _headers(self, value: Payload) -> Payload:

@@ -160,7 +160,7 @@ BODIES: Vocabulary = {
             signature_text thoughtSignature thought_signature encrypted_content description reflection stream_options
             generationConfig generation_config inferenceConfig thinkingConfig textGenerationConfig options interaction
             groundingMetadata webSearchQueries promptFeedback citationsContent segments instances payload event beside
-            cache_control cachePoint value response extra
+            cache_control cachePoint value request response extra
             """,
     ),
     **_all(

@@ -2,8 +2,9 @@
 
 Each LLM request of a conversation repeats the messages before it. `ItemEncoder` takes a request's JSON apart. Each
 element of a list of objects (messages, contents, tools, …) becomes an item. Each large member, and each large string
-inside an element, becomes an item too. An item is written once, in an `item` record, and has a number. The record of
-the request refers to items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are
+inside an element, becomes an item too. A large member that is an object with such a list is taken apart like the
+request itself. An item is written once, in an `item` record, and has a number. The record of the request refers to
+items by their numbers. `table.py` expands such a record to the JSON that was sent. Two values are
 the same item if their JSON texts are the same. The rules are the same for every provider, because this module does not
 know the meaning of members.
 
@@ -12,6 +13,7 @@ know the meaning of members.
                  {"s": 3, "value": "…"}                                   a large string inside an element
     in a record  "body": the request with null in place of what is in `items`
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
+                 "items": {"/request/contents": [[0, 41]]}                members of an object in the request
 
 If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full:
 {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -49,6 +52,7 @@ from trace_recorder.values.json_text import (
     NotJsonError,
     added_elements,
     decode_json,
+    inner_members,
     one_line,
     refuse_lone_surrogates,
     split_members,
@@ -59,7 +63,7 @@ from trace_recorder.values.structs import Struct
 MIN_MEMBER_CHARACTERS = 256
 """A request's member that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""`prepare` takes out large strings only if a request has more new bytes than this."""
+"""Only a longer request is prepared. Large strings are taken out only if it has more new bytes than this."""
 MAX_KNOWN_ITEMS = 16_384
 """An encoder remembers at most this many items, and forgets the oldest first.
 
@@ -83,10 +87,11 @@ class Prepared(Struct, frozen=True):
 
     If the request changes the list of an earlier request, `changes` has the changes, and `added` the new elements of
     each new part, or None if a part has anything but whole elements. Otherwise `text` and `members` are the whole
-    request. `strings` has the large strings by their marks.
+    request. `strings` has the large strings by their marks. If the new parts are short, it is None, and their large
+    strings are still in the texts.
     """
 
-    strings: Mapping[str, LargeString]
+    strings: Mapping[str, LargeString] | None
     text: str = ""
     members: list[JsonMember] | None = None
     changes: ListChanges | None = None
@@ -124,9 +129,9 @@ class ItemEncoder:
         self._growing: list[ItemList] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
-        """Take the large strings out of the new part of a request, and split this part.
+        """Compare a request with earlier ones, and split its new part. Take out the large strings if this part is long.
 
-        Return None if the new part is short. Any thread may call `prepare`, without the lock. If another request is
+        Return None if the request is short. Any thread may call `prepare`, without the lock. If another request is
         encoded between `prepare` and `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
@@ -138,7 +143,7 @@ class ItemEncoder:
                 refuse_lone_surrogates(reduced.text)
                 return Prepared(reduced.strings, text=reduced.text, members=split_members(reduced.text))
             if changes.new_bytes() <= MIN_PREPARED_BYTES:
-                return None
+                return Prepared(None, changes=changes, added=_new_elements(changes, partial(_text_of, request)))
             strings: dict[str, LargeString] = {}
 
             def text_of(span: NewBytes) -> str:
@@ -254,13 +259,19 @@ def _continue_prefix(
     if prepared is not None and prepared.changes is not None and prepared.added is not None:
         for prefix in prefixes:
             if prefix.request is prepared.changes.base:
-                items.take_reduced(prepared.strings)
+                if prepared.strings is not None:
+                    items.take_reduced(prepared.strings)
                 return _apply(prefix, prepared.changes, prepared.added, request, items)
     for prefix, changes in changes_of(prefixes, request):
-        added = _new_elements(changes, lambda span: decode_json(request[slice(*span)]))
+        added = _new_elements(changes, partial(_text_of, request))
         if added is not None:
             return _apply(prefix, changes, added, request, items)
     return None
+
+
+def _text_of(request: bytes, span: NewBytes) -> str:
+    """Return the text of a new part. Raises NotJsonError."""
+    return decode_json(request[span.start : span.end])
 
 
 def _new_elements(changes: ListChanges, text_of: Callable[[NewBytes], str]) -> list[NewElements] | None:
@@ -321,28 +332,68 @@ def _take_apart(request: bytes, prepared: Prepared | None, items: RequestItems) 
 
     If several members have the same name, the last of them counts.
     """
-    if prepared is not None and prepared.members is not None:
+    if prepared is not None and prepared.members is not None and prepared.strings is not None:
         items.take_reduced(prepared.strings)
         text, members = prepared.text, prepared.members
     else:
         text = decode_json(request)
         members = split_members(text)
     by_name = {member.name: member for member in members}
-    body: list[str] = []
-    parts: dict[str, int | ItemList] = {}
-    for name, member in by_name.items():
-        part = _encode_member(text, member, items)
-        if part is None:
-            body.append(f"{member.name_text}:{member.value}")
-        else:
-            body.append(f"{member.name_text}:null")
-            parts[name] = part
-    skeleton = one_line(items.restored("{" + ",".join(body) + "}"))
+    encoded = _EncodedMembers(text, items)
+    skeleton = one_line(items.restored(encoded.add_object(by_name)))
     prefix = None
     has_duplicates = len(members) != len(by_name)
     if len(request) >= MIN_COMPARED_BYTES and not has_duplicates:
-        prefix = _new_prefix(request, text, by_name, skeleton, parts, items)
-    return _TakenApart(skeleton, parts, prefix)
+        prefix = _new_prefix(request, text, encoded.members, skeleton, encoded.parts, items)
+    return _TakenApart(skeleton, encoded.parts, prefix)
+
+
+class _EncodedMembers:
+    """The members of a request that become items, by their names.
+
+    The name of a member of an object in the request is a path, such as "/request/contents".
+    """
+
+    def __init__(self, text: str, items: RequestItems) -> None:
+        self.parts: dict[str, int | ItemList] = {}
+        self.members: dict[str, JsonMember] = {}
+        self._text = text
+        self._items = items
+
+    def add_object(self, members: Mapping[str, JsonMember], path: str = "") -> str:
+        """Add the members of an object. Return the object's text, with null in place of the members in items."""
+        body: list[str] = []
+        for name, member in members.items():
+            value = member.value
+            inner: dict[str, JsonMember] = {}
+            if not path and value.startswith("{"):
+                inner = _members_with_lists(member, self._items)
+            if inner and not any(f"/{name}/{inner_name}" in members for inner_name in inner):
+                value = self.add_object(inner, f"/{name}/")
+            else:
+                part = _encode_member(self._text, member, self._items)
+                if part is not None:
+                    value = "null"
+                    self.parts[path + name] = part
+                    self.members[path + name] = member
+            body.append(f"{member.name_text}:{value}")
+        return f"{{{','.join(body)}}}"
+
+
+def _members_with_lists(member: JsonMember, items: RequestItems) -> dict[str, JsonMember]:
+    """Return the members of a large object that has a list of objects. Return {} for any other object in a request.
+
+    An object with two members of one name, or with a name that cannot be in a path, is not taken apart.
+    """
+    if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of_name(member.name):
+        return {}
+    members = inner_members(member)
+    by_name = {inner.name: inner for inner in members}
+    if len(members) != len(by_name) or any("/" in name for name in (member.name, *by_name)):
+        return {}
+    if not any(inner.elements for inner in members):
+        return {}
+    return by_name
 
 
 def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | ItemList | None:

@@ -136,9 +136,13 @@ class ItemTable:
         expanded: dict[str, Payload] = dict(body)
         for name, part in items.items():
             if isinstance(part, int):
-                expanded[name] = self.element(part)
+                value = self.element(part)
             else:
-                expanded[name] = [self.element(number) for number in self.numbers(name, part)]
+                value = [self.element(number) for number in self.numbers(name, part)]
+            if name in expanded:
+                expanded[name] = value
+            else:
+                set_member(expanded, name, value)
         return expanded
 
     def numbers(self, name: str, part: ItemNumbers) -> array[int]:
@@ -163,6 +167,19 @@ class ItemTable:
                 raise KeyError(f"{entry}: the list or the journal has fewer items")
             numbers += source[first : last + 1]
         return numbers
+
+
+def set_member(request: dict[str, Payload], name: str, value: Payload) -> None:
+    """Set a member of a request. The name "/request/contents" is that of a member of the object `request`.
+
+    The object inside the request is replaced by a copy.
+    """
+    outer, _, inner = name[1:].partition("/")
+    members = request.get(outer)
+    if name in request or not name.startswith("/") or not isinstance(members, dict):
+        request[name] = value
+    else:
+        request[outer] = {**members, inner: value}
 
 
 def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:

@@ -292,11 +292,12 @@ class Look:
         """Add the words of a part of the text, from its beginning to its end."""
         words = set(map(_word_of, matches))
         frequent: set[int] = set()
-        if len(matches) > _FEW and len(matches) * _FREQUENT > end - begin:
-            least = max(_FEW, (end - begin) // _FREQUENT)
-            counts = Counter(map(_word_of, matches))
-            frequent = {word for word, count in counts.items() if count > least and word >= _MARKS_END}
-            self.frequent += [FrequentWord(word, begin, end) for word in sorted(frequent)]
+        least = max(_FEW, (end - begin) // _FREQUENT)
+        if len(matches) > least:
+            literals = [word for word in map(_word_of, matches) if word >= _MARKS_END]
+            if len(literals) > least:
+                frequent = {word for word, count in Counter(literals).items() if count > least}
+                self.frequent += [FrequentWord(word, begin, end) for word in sorted(frequent)]
         if not _LITERAL_NUMBERS.isdisjoint(words - frequent):
             self.keys += [
                 (begin + start, number)
@@ -339,8 +340,10 @@ class Look:
 
     def _search_in_run(self, data: bytes, low: bytes, start: int, end: int, begin: int) -> None:
         """Add the literals that are in a run."""
-        for word in _BEFORE_HEX.finditer(data, start, end):
-            self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
+        # the pattern has no fixed beginning, and would be tried at each letter
+        if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
+            for word in _BEFORE_HEX.finditer(data, start, end):
+                self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
         hyphen = low.find(b"-", start + 32, end - 9)
         if end - start > _TWO_IDS and hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
             self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
