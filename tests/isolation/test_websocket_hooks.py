@@ -26,7 +26,7 @@ from trace_recorder.storage.journal import Journal
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
 HOOKS: list[tuple[Any, str]] = [
-    *((websocket_clients, name) for name in ("_url_of", "_client_in", "recognise_websocket", "_raw")),
+    *((websocket_clients, name) for name in ("_url_of", "sdk_client", "recognise_websocket", "raw_headers")),
     (websocket_clients.Fragments, "__init__"),
     (websocket_clients.RecordedWebsocket, "_ended"),
     *((websocket_connection, name) for name in ("json_value", "context_of", "without_media", "as_event")),

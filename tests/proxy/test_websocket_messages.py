@@ -13,7 +13,7 @@ from websockets.protocol import OPEN, Protocol
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from trace_recorder.proxy.websocket_messages import MAX_MESSAGE_BYTES, MessageReader, UnreadableError
+from trace_recorder.proxy.websocket_messages import MAX_MESSAGE_BYTES, MessageReader, NoMessagesError
 from trace_recorder.storage.websocket_frames import Direction
 
 TEXTS = ("", "{}", "é" * 40, '{"type":"response.create"}' * 400, "x" * 70_000)
@@ -79,12 +79,12 @@ def test_messages_are_read_at_every_cut(
 
 def test_what_is_no_websocket_cannot_be_read() -> None:
     """Bytes of another protocol, a message that is too long, and an unknown extension are errors that say so."""
-    with pytest.raises(UnreadableError, match="ProtocolError"):
+    with pytest.raises(NoMessagesError, match="ProtocolError"):
         [*MessageReader("received", None).read(b"HTTP/1.1 200 OK\r\n" * 10)]
-    with pytest.raises(UnreadableError, match="PayloadTooBig"):
+    with pytest.raises(NoMessagesError, match="PayloadTooBig"):
         [*MessageReader("received", None).read(b"\x81\x7f" + (MAX_MESSAGE_BYTES + 1).to_bytes(8, "big"))]
     for unknown in ("x-other", "permessage-deflate; server_max_window_bits=99", "permessage-deflate, x-other", "=,;"):
-        with pytest.raises(UnreadableError, match="not known"):
+        with pytest.raises(NoMessagesError, match="not known"):
             MessageReader("received", unknown)
 
 
@@ -94,7 +94,7 @@ def test_a_compressed_bomb_is_not_unpacked() -> None:
     sides["received"].send_text(b"a" * (MAX_MESSAGE_BYTES + 1))
     data = b"".join(sides["received"].data_to_send())
     assert len(data) < MAX_MESSAGE_BYTES // 500
-    with pytest.raises(UnreadableError, match="PayloadTooBig"):
+    with pytest.raises(NoMessagesError, match="PayloadTooBig"):
         [*MessageReader("received", extensions).read(data)]
 
 
@@ -105,4 +105,4 @@ def test_pings_leave_nothing_in_memory() -> None:
     ping, reader = b"".join(sides["received"].data_to_send()), MessageReader("received", None)
     for _ in range(1000):
         assert [*reader.read(ping)] == []
-    assert (reader._protocol.data_to_send(), reader._protocol.events_received()) == ([], [])
+    assert (reader.protocol.data_to_send(), reader.protocol.events_received()) == ([], [])

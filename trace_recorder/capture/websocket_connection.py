@@ -88,14 +88,15 @@ class AnswerOrigins:
         self.newest: ReplayedFrom | None = None
         _origins[self.key] = self
 
+    @classmethod
+    def stated_in(cls, headers: Sequence[tuple[bytes, bytes]]) -> AnswerOrigins | None:
+        """Return the object that the headers of a handshake name, or None if no replay in this process answers."""
+        keys = [value.decode("latin-1") for name, value in headers if name.lower() == ORIGIN_HEADER.encode()]
+        return _origins.get("".join(keys))
+
 
 _origins: WeakValueDictionary[str, AnswerOrigins] = WeakValueDictionary()
 ORIGIN_HEADER = "trace-recorder-answers"
-
-
-def _origins_in(headers: Sequence[tuple[bytes, bytes]]) -> AnswerOrigins | None:
-    keys = [value.decode("latin-1") for name, value in headers if name.lower() == ORIGIN_HEADER.encode()]
-    return _origins.get(keys[0]) if keys else None
 
 
 class _OpenResponse(Struct, frozen=True, eq=False):
@@ -159,7 +160,7 @@ class WebsocketConnection:
             if self._is_answered:
                 return
             self._is_answered = True
-            self._origins = _origins_in(headers)
+            self._origins = AnswerOrigins.stated_in(headers)
             shake, run = self._handshake, self.run
             shake.status, shake.response_headers, shake.subprotocol = status, headers, subprotocol
             shake.error, shake.answered_at = error, monotonic_seconds()

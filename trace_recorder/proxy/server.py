@@ -176,7 +176,7 @@ class Proxy:
 
     async def upgraded(self, head: AsgiEvent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a request for a websocket: let the websocket pass between the client and the upstream."""
-        incoming, send = _Incoming(head, reader.read), partial(send_event, writer)
+        incoming, send = _Incoming(head, _no_body), partial(send_event, writer)
         refused = self._why_refused(incoming)
         if refused is not None:
             await _send_error(send, 403, refused)
@@ -318,6 +318,11 @@ class Proxy:
             session.requests -= 1
             if status not in _SUCCESS:
                 session.remember_failure(session_request, context)
+
+
+async def _no_body() -> AsgiEvent:
+    """Return the end of a request without a body."""
+    return {"type": "http.request", "more_body": False}
 
 
 def _split_chosen(path: str) -> tuple[tuple[str, ...], str]:

@@ -234,7 +234,10 @@ class Sessions:
         Return None if recording failed.
         """
         with _guard.protect("find the session of a request"):
-            key = await self._key(request)
+            key = self._named_key(request)
+            if key is None:
+                identity = self._conversations.of(await _prefix_digests(request))
+                key = SessionKey("conversation (inferred)", identity, self._task)
             session = await self._session(key, request)
             session.last_used = time.monotonic()
             if self._open.pop(session.identity, None) is not None:
@@ -273,11 +276,6 @@ class Sessions:
         """Note that a program itself records a request, in a document."""
         if len(self.own_runs) < _MAX_OWN_RUNS:
             self.own_runs[Path(os.fsdecode(unquote_to_bytes(quoted_path)))] = None
-
-    async def _key(self, request: SessionRequest) -> SessionKey:
-        if (key := self._named_key(request)) is not None:
-            return key
-        return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
 
     def _named_key(self, request: SessionRequest) -> SessionKey | None:
         if request.chosen:

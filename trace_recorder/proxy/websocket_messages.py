@@ -23,35 +23,35 @@ _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 _DEFLATE = "permessage-deflate"
 
 
-class UnreadableError(Exception):
+class NoMessagesError(Exception):
     """The bytes are not those of a websocket, or a message is too long. The exception says which."""
 
 
 class MessageReader:
     """The messages of one direction.
 
-    `extensions` is the header with the extensions that the server accepted. Raises UnreadableError if one is not known.
+    `extensions` is the header with the extensions that the server accepted. Raises NoMessagesError if one is not known.
     """
 
     def __init__(self, direction: Direction, extensions: str | None) -> None:
         side = Side.SERVER if direction == "sent" else Side.CLIENT
-        self._protocol = Protocol(side, state=OPEN, max_size=MAX_MESSAGE_BYTES)
-        self._protocol.extensions = _decoders(direction, extensions or "")
+        self.protocol = Protocol(side, state=OPEN, max_size=MAX_MESSAGE_BYTES)
+        self.protocol.extensions = _decoders(direction, extensions or "")
         self._fragments: list[bytes] = []
         self._is_text = True
         self.close: Close | None = None
         """The code and the reason with which this direction was closed, or None."""
 
     def read(self, data: bytes) -> Iterator[str | bytes]:
-        """Take the next bytes, and yield the messages that they complete. Raises UnreadableError."""
-        protocol = self._protocol
+        """Take the next bytes, and yield the messages that they complete. Raises NoMessagesError."""
+        protocol = self.protocol
         protocol.receive_data(data)
         protocol.data_to_send()  # the answers to pings, which the other side gives itself
         for frame in protocol.events_received():
             if isinstance(frame, Frame):
                 yield from self._read_frame(frame)
         if protocol.parser_exc is not None:
-            raise UnreadableError(f"{type(protocol.parser_exc).__name__}: {protocol.parser_exc}")
+            raise NoMessagesError(f"{type(protocol.parser_exc).__name__}: {protocol.parser_exc}")
 
     def _read_frame(self, frame: Frame) -> Iterator[str | bytes]:
         if frame.opcode is Opcode.CLOSE:
@@ -79,4 +79,4 @@ def _decoders(direction: Direction, extensions: str) -> list[Extension]:
         forgets = f"{sender}_no_context_takeover" in stated
         return [PerMessageDeflate(forgets, True, bits, 15)]  # noqa: FBT003 - nothing is encoded here
     except ours(ValueError, AssertionError, WebSocketException) as error:
-        raise UnreadableError(f"the extension {extensions!r} of the websocket is not known") from error
+        raise NoMessagesError(f"the extension {extensions!r} of the websocket is not known") from error

@@ -77,7 +77,8 @@ class WebsocketSession:
         begin = partial(begin_websocket, seconds_ago=self._handshake_seconds)
         connection = self._context.run(begin, _BINDING, url, self._request.raw_headers)
         if connection is not None and status == SWITCHING_PROTOCOLS:
-            connection.opened(status, headers, _subprotocol(headers))
+            subprotocol = {name.lower(): value for name, value in headers}.get(b"sec-websocket-protocol")
+            connection.opened(status, headers, None if subprotocol is None else subprotocol.decode("latin-1"))
             self._connection = connection
         elif connection is not None:
             connection.refused(ConnectionError(f"the server answered with status {status}"), status, headers)
@@ -96,8 +97,3 @@ class WebsocketSession:
         if self._connection is not None:
             code, reason = (None, None) if close is None else (close.code, close.reason)
             self._connection.ended(why, code, reason)
-
-
-def _subprotocol(headers: list[tuple[bytes, bytes]]) -> str | None:
-    values = [value for name, value in headers if name.lower() == b"sec-websocket-protocol"]
-    return values[0].decode("latin-1") if values else None

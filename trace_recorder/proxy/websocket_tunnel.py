@@ -20,7 +20,7 @@ import httpx2
 from websockets.frames import Close
 
 from trace_recorder.guard import Guard
-from trace_recorder.proxy.websocket_messages import MessageReader, UnreadableError
+from trace_recorder.proxy.websocket_messages import MessageReader, NoMessagesError
 from trace_recorder.storage.websocket_frames import Direction
 
 Head = dict[str, Any]
@@ -93,7 +93,7 @@ def _head(status: int, reason: bytes, headers: Headers) -> bytes:
     return _LINE_END.join([*lines, b"", b""])
 
 
-class Recording(Protocol):
+class MessageTaker(Protocol):
     """Takes what passes through a tunnel. No method raises."""
 
     async def opened(self, status: int, headers: Headers) -> None:
@@ -112,7 +112,9 @@ class Recording(Protocol):
 class Tunnel:
     """One websocket: the client's streams, and what records it, or None."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: Recording | None) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, recording: MessageTaker | None
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._recording = recording
@@ -147,13 +149,13 @@ class Tunnel:
             self._begin_reading(self._recording, response.headers.get("sec-websocket-extensions"))
         await self._to_client(_head(status, response.extensions.get("reason_phrase", b""), headers))
 
-    def _begin_reading(self, recording: Recording, extensions: str | None) -> None:
+    def _begin_reading(self, recording: MessageTaker, extensions: str | None) -> None:
         try:
             self._readers = {
                 "sent": MessageReader("sent", extensions),
                 "received": MessageReader("received", extensions),
             }
-        except UnreadableError as error:
+        except NoMessagesError as error:
             recording.unreadable(str(error))
 
     async def _pass_websocket(self, server: httpcore2.AsyncNetworkStream) -> None:
@@ -211,7 +213,7 @@ class Tunnel:
             try:
                 for message in reader.read(data):
                     await recording.message(direction, message)
-            except UnreadableError as error:
+            except NoMessagesError as error:
                 self._readers = {}
                 recording.unreadable(str(error))
         if self._closed is None and reader.close is not None:

@@ -16,8 +16,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,11 +27,12 @@ from trace_recorder.capture.websocket_clients import Fragments, raw_headers, sdk
 from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins
 from trace_recorder.capture.websocket_patch import MODULES
 from trace_recorder.clocks import monotonic_seconds
-from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
 from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.answers import Answers, Pace, refused_connection
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.websocket_frames import from_event
 from trace_recorder.values.messages import Payload
 
@@ -81,30 +81,26 @@ class WebsocketAnswers:
         """Connect to a server in this process if a replay answers the client, or else to the address."""
         [*of_object, uri] = arguments
         endpoint = recognise_websocket(uri)
-        if endpoint is None or not self._is_answered(sdk_client(sys._getframe(1))):
+        dialect = None if endpoint is None else dialect_of(endpoint.api)
+        if endpoint is None or dialect is None or not self._is_answered(sdk_client(sys._getframe(1))):
             return original(*arguments, **keywords)
-        if not _can_be_replayed(endpoint):
+        if dialect.websockets is None or dialect.websockets.names_responses:  # its prompts are not in its requests
             why = f"a replay cannot answer {urlsplit(uri).path}: the audio of a conversation is not on file"
             raise refused_connection(self._answers.refused(why))
         keywords = {name: value for name, value in keywords.items() if name not in {"ssl", "server_hostname", "proxy"}}
         ours, theirs = socket.socketpair()
-        server = _Server(theirs, endpoint, self._answers)
+        server = _Server(theirs, endpoint, dialect, self._answers)
         threading.Thread(target=server.run, name="trace-recorder-replay", daemon=True).start()
         return original(*of_object, uri.replace("wss:", "ws:", 1), sock=ours, **keywords)
-
-
-def _can_be_replayed(endpoint: Endpoint) -> bool:
-    """Return whether the requests of a dialect over websockets have all that the model had."""
-    dialect = dialect_of(endpoint.api)
-    return dialect is not None and dialect.websockets is not None and not dialect.websockets.names_responses
 
 
 class _Server:
     """The server of one websocket, in a thread of its own. It waits for messages and for the times of its answers."""
 
-    def __init__(self, connection: socket.socket, endpoint: Endpoint, answers: Answers) -> None:
+    def __init__(self, connection: socket.socket, endpoint: Endpoint, dialect: Dialect, answers: Answers) -> None:
         self._socket = connection
-        self._endpoint = endpoint
+        self._recognised = endpoint
+        self._dialect = dialect
         self._answers = answers
         self._origins = AnswerOrigins()
         self._headers: list[tuple[bytes, bytes]] = []
@@ -127,15 +123,11 @@ class _Server:
                 elif due is None:
                     self._read()
                 else:
-                    self._read_until(due[0])
+                    while select.select([self._socket], [], [], max(0.0, due[0] - monotonic_seconds()))[0]:
+                        self._read()
+                        self._send()
                     if self._protocol.state == _OPEN:  # otherwise the client has begun to close the websocket
                         self._protocol.send_text(due[1])
-
-    def _read_until(self, due: float) -> None:
-        """Take what the client sends until a time on the clock `monotonic_seconds`."""
-        while select.select([self._socket], [], [], max(0.0, due - monotonic_seconds()))[0]:
-            self._read()
-            self._send()
 
     def _read(self) -> None:
         """Wait for bytes of the client, and take the events in them."""
@@ -168,11 +160,13 @@ class _Server:
     def _answer(self, message: bytes) -> Iterator[tuple[float, bytes]]:
         """Yield the messages that answer a request, each with the time when it is due."""
         try:
-            answer = self._answers.answer(self._endpoint, self._headers, message)
+            answer = self._answers.answer(self._recognised, self._headers, message)
             if answer is None:
                 raise self._answers.refused("a replay does not send a call over a websocket")
         except ReplayMismatchError as mismatch:
-            yield 0.0, self._refusal(str(mismatch), _event(message))
+            lane = {name: value for name, value in _event(message).items() if name == "stream_id"}
+            error = as_dict(self._dialect.not_found(str(mismatch)))
+            yield 0.0, json.dumps({"type": "error", "status": _NOT_FOUND, **error, **lane}).encode()
             self._protocol.send_close(_POLICY_VIOLATION, "the request is not in the recording")
             return
         self._origins.newest = answer.origin
@@ -182,12 +176,6 @@ class _Server:
         if answer.is_cut_off:
             self._send()
             raise ConnectionResetError("the recorded answer was cut off")
-
-    def _refusal(self, message: str, request: Mapping[str, Payload]) -> bytes:
-        dialect = dialect_of(self._endpoint.api)
-        body = {} if dialect is None else as_dict(dialect.not_found(message))
-        lane = {name: request[name] for name in ("stream_id",) if name in request}
-        return json.dumps({"type": "error", "status": _NOT_FOUND, **body, **lane}).encode()
 
 
 def _event(message: bytes) -> dict[str, Payload]:
