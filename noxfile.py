@@ -15,11 +15,12 @@
     nox -s programs                        # coding agents and SDKs of Node through the proxy: docs/proxy.md
     nox -s agents                          # Claude Code and Codex with the MCP server: docs/agents.md
     nox -s mcp                             # the MCP server with versions of the package mcp, on answers of 100 MB
+    nox -s websockets                      # the oldest, a middle and the newest version of the package websockets
     nox -s mcp_clients                     # the package mcp, real MCP servers and clients, kills of the tap
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s training                        # TRL trains a step on recorded tokens: SFT, DPO, GRPO
     nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
-    nox -s kills                           # `prune` and exports of tables, killed at each system call
+    nox -s kills                           # `prune` and exports of tables, killed at each system call; 200 agents
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
@@ -144,6 +145,8 @@ MCP_CLIENTS = {
     "2": ("mcp>=2",),
 }
 
+WEBSOCKETS = {"13": ("websockets<14",), "15": ("websockets<16",), "newest": ("websockets",)}
+
 SUITES = {
     "aiohttp": (
         *("aiohttp", "blockbuster", "freezegun", "isal", "proxy.py", "pytest-cov", "pytest-mock", "pytest-timeout"),
@@ -230,6 +233,15 @@ def seams(session: nox.Session, libraries: str) -> None:
 
 
 @nox.session(venv_backend="venv")
+@nox.parametrize("version", [nox.param(requirements, id=name) for name, requirements in WEBSOCKETS.items()])
+def websockets(session: nox.Session, version: tuple[str, ...]) -> None:
+    """Run the websockets of the newest openai over one version of the library below it."""
+    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "openai", "pytest>=9.0", *version)
+    tests = ("clients", "connection", "lives")
+    session.run("pytest", *(f"tests/capture/test_websocket_{name}.py" for name in tests), *session.posargs)
+
+
+@nox.session(venv_backend="venv")
 @nox.parametrize("library", [nox.param(name, id=name) for name in SUITES])
 def own_suites(session: nox.Session, library: str) -> None:
     """Run an HTTP library's own suite, without and with recording. tests/seams/own_suites.py compares them."""
@@ -274,9 +286,16 @@ def search(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def kills(session: nox.Session) -> None:
-    """Kill `prune`, and an export to Parquet, at each system call that changes files. CI tries some of these calls."""
-    session.install("--quiet", "-e.[cli,parquet]", "httpx", "hypothesis", "pytest>=9.0")
+    """Kill `prune`, and an export to Parquet, at each system call that changes files. CI tries some of these calls.
+
+    Also kill 200 agents while they receive over a websocket.
+    """
+    session.install("--quiet", "-e.[cli,openai,parquet]", "httpx", "hypothesis", "pytest>=9.0", "websockets")
     every_call = {"TRACE_RECORDER_PRUNE_STEP": "1", "TRACE_RECORDER_TABLES_STEP": "1"}
+    session.run(
+        *("pytest", "-o", "faulthandler_timeout=0", "-k", "killed", "tests/capture/test_websocket_lives.py"),
+        env={"TRACE_RECORDER_WEBSOCKET_KILLS": "200"},
+    )
     tests = ("tests/retention/test_kills.py", "tests/tables/test_resumed.py")
     session.run("pytest", "-o", "faulthandler_timeout=0", "-k", "killed", *tests, env=every_call)
 
@@ -313,7 +332,7 @@ def programs(session: nox.Session) -> None:
     for name, package in PYTHON_PROGRAMS.items():
         session.run("uv", "venv", "--quiet", "--clear", "--python", "3.12", str(tools / name))
         session.run("uv", "pip", "install", "--quiet", "--python", str(tools / name), package)
-    for module in ("programs", "program_troubles", "program_logins", "program_resumes"):
+    for module in ("programs", "program_troubles", "program_logins", "program_resumes", "program_websockets"):
         session.run("python", "-m", f"tests.proxy.{module}", str(tools))
 
 

@@ -74,6 +74,7 @@ ECHO = Dialect(
     counting=CACHE_APART,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )
 
 

@@ -50,7 +50,7 @@ class Works:
         """Start a work, and wait until its thread has ended it."""
         self.start().set()
         thread = self.seen[-1][0]
-        wait_until(lambda: not thread.is_alive() or len(self.threads._idle) > 0)
+        wait_until(lambda: not thread.is_alive() or len(self.threads.idle) > 0)
 
 
 def test_a_thread_runs_one_work_after_another() -> None:
@@ -71,13 +71,13 @@ def test_works_at_the_same_time_have_threads_of_their_own() -> None:
     threads = [thread for thread, _, _ in works.seen]
 
     def has_ended(number: int) -> bool:
-        return len(works.threads._idle) == number + 1 or not threads[number].is_alive()
+        return len(works.threads.idle) == number + 1 or not threads[number].is_alive()
 
     for number, event in enumerate(released):
         event.set()
         wait_until(partial(has_ended, number))
 
-    assert (len({*threads}), len(works.threads._idle)) == (4, 2)
+    assert (len({*threads}), len(works.threads.idle)) == (4, 2)
     assert [thread.is_alive() for thread in threads] == [True, True, False, False]
 
 
@@ -94,7 +94,7 @@ def test_a_waiting_thread_keeps_nothing_of_its_work() -> None:
     threads.run(held.note, "work")
     del held
 
-    wait_until(lambda: len(threads._idle) == 1)
+    wait_until(lambda: len(threads.idle) == 1)
     wait_until(lambda: watched() is None)
 
 

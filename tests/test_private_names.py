@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.processes import ROOT
 
-OF_OTHERS = {"_client", "_exit", "_replace", "_repr_html_", "_tool_call"}
+OF_OTHERS = {"_client", "_connection", "_exit", "_replace", "_repr_html_", "_tool_call"}
 """Names that SDKs, Python, IPython and Invariant's library have too. Tests use theirs."""
 NEEDED = {
     ("figures/test_cost.py", "_models"): "how many models the cache of prices has",

@@ -134,7 +134,7 @@ class BackgroundThreads:
     """Daemon threads that run work. A thread that has ended its work waits for more.
 
     To start a thread takes five times as long as to wake one. At most about `most_idle` threads wait; each further one
-    ends after its work. There is no lock, because each change of `_idle` is one operation of a deque.
+    ends after its work. There is no lock, because each change of `idle` is one operation of a deque.
     """
 
     def __init__(self, *, most_idle: int = 4) -> None:
@@ -143,7 +143,7 @@ class BackgroundThreads:
 
     def after_fork(self) -> None:
         """Begin without threads in a forked child, because the threads do not exist there."""
-        self._idle: deque[SimpleQueue[tuple[Work, str]]] = deque()
+        self.idle: deque[SimpleQueue[tuple[Work, str]]] = deque()
         """Where each waiting thread gets its next work, and its name for that time."""
 
     def run(self, work: Work, name: str) -> None:
@@ -152,7 +152,7 @@ class BackgroundThreads:
         Raises RuntimeError if a new thread is needed, and the system has no more.
         """
         try:
-            works, is_new = self._idle.pop(), False
+            works, is_new = self.idle.pop(), False
         except ours(IndexError):
             works, is_new = SimpleQueue(), True
         works.put((work, name))
@@ -164,9 +164,9 @@ class BackgroundThreads:
             work, threading.current_thread().name = works.get()
             Context().run(work)
             del work  # it may keep much memory alive
-            if len(self._idle) >= self._most_idle:
+            if len(self.idle) >= self._most_idle:
                 return
-            self._idle.append(works)
+            self.idle.append(works)
 
 
 background_threads = BackgroundThreads()

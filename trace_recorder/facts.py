@@ -610,8 +610,9 @@ class WebsocketStartFact(InStep, frozen=True, kw_only=True, gc=False):
     """A websocket to a model was opened, or was refused.
 
     All records of the websocket have its `connection_id`. `api` is the dialect of its events, `provider` is who serves
-    it, and `model` comes from the address, if it is there. `url` and `headers` are those of the handshake. `status`,
-    `subprotocol` and `response_headers` are the server's answer. If there is no websocket, `error` is the exception.
+    it, and `model` comes from the address, if it is there. `url` and `headers` are those of the handshake, which took
+    `duration_seconds`. `status`, `subprotocol` and `response_headers` are the server's answer. If there is no
+    websocket, `error` is the exception.
     """
 
     kind = "websocket_start"
@@ -631,7 +632,8 @@ class WebsocketStartFact(InStep, frozen=True, kw_only=True, gc=False):
 class WebsocketFramesFact(Fact, frozen=True, kw_only=True, gc=False):
     """Messages of a websocket in both directions, without those of responses. Records follow one another.
 
-    The text has one message after another, each marked as sent or received (see *Websockets*). `bytes`, `zlib`,
+    They have the `connection_id` of the websocket. The text has one message after another, each marked as sent or
+    received (see *Websockets*). `bytes`, `zlib`,
     `chunk_ends`, `chunk_times` and `continues` are as in `llm_stream`: a chunk is a message, and times count from the
     handshake.
     """
@@ -646,7 +648,7 @@ class WebsocketFramesFact(Fact, frozen=True, kw_only=True, gc=False):
 
 
 class WebsocketEndFact(Fact, frozen=True, kw_only=True, gc=False):
-    """The end of a websocket, with its `connection_id`.
+    """The end of a websocket, with its `connection_id`, `duration_seconds` after the handshake began.
 
     `code` and `reason` are those of the closing handshake, if there was one. `ended_by` says who or what ended the
     websocket. `sent` and `received` are how many messages passed in each direction.
@@ -660,6 +662,10 @@ class WebsocketEndFact(Fact, frozen=True, kw_only=True, gc=False):
     received: Maybe[Count] = None
     ended_by: Foreign[Text]
     reason: Foreign[Maybe[Text]] = None
+
+
+StreamPart = LLMStreamFact | WebsocketFramesFact
+"""The facts that have a part of a longer text in `zlib`, which is cut at the ends of lines."""
 
 
 class UnreadFact(Fact, frozen=True, kw_only=True, gc=False):

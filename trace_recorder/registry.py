@@ -101,6 +101,7 @@ DIALECTS: Records[Any] = Records(
         "bedrock-converse": "bedrock_converse",
         "bedrock-invoke": "bedrock_invoke",
         "openai-compaction": "openai_responses:COMPACTION",
+        "openai-realtime": "openai_realtime",
         "speech": "speech",
         "transcriptions": "transcriptions",
         "moderations": "moderations",

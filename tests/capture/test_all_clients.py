@@ -37,15 +37,21 @@ from trace_recorder import (
     wrap,
 )
 from trace_recorder.capture.all_clients import TRANSPORT_METHOD
+from trace_recorder.capture.websocket_patch import websocket_patch
 
 ASK: Any = [{"role": "user", "content": "hello"}]
 URL = "http://provider.test/v1/chat/completions"
 CLASSES = (httpx.Client, httpx.AsyncClient, httpx2.Client, httpx2.AsyncClient)
 
 
+def import_hooks() -> list[object]:
+    """Return the hooks of imports, except the one that stays while a wrapped client lives."""
+    return [hook for hook in sys.meta_path if hook is not websocket_patch.import_hook]
+
+
 def inside() -> list[object]:
     """Return everything that `instrument` changes in the process."""
-    return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *sys.meta_path, socket.getaddrinfo]
+    return [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES), *import_hooks(), socket.getaddrinfo]
 
 
 @pytest.fixture(autouse=True)
@@ -247,7 +253,7 @@ def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         patch.delattr(httpx.Client, TRANSPORT_METHOD)
         with pytest.raises(UnsupportedClientError, match="instrument"):
             instrument()
-        after = [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES[1:]), *sys.meta_path, socket.getaddrinfo]
+        after = [*(vars(kind)[TRANSPORT_METHOD] for kind in CLASSES[1:]), *import_hooks(), socket.getaddrinfo]
 
     assert after == before
 

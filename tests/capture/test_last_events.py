@@ -40,6 +40,14 @@ STREAMS: dict[str, tuple[str, list[Payload], Payload]] = {
         ],
         {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}},
     ),
+    "openai-realtime": (
+        "https://api.openai.com/v1/realtime",
+        [
+            {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}},
+            {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "hi"},
+        ],
+        {"type": "response.done", "response": {"id": "r", "status": "completed", "output": []}},
+    ),
     "anthropic-messages": (
         "https://api.anthropic.com/v1/messages",
         [

@@ -21,6 +21,7 @@ URLS = {
     "openai-chat": "https://api.openai.com/v1/chat/completions",
     "openai-completions": "https://api.openai.com/v1/completions",
     "openai-responses": "https://api.openai.com/v1/responses",
+    "openai-realtime": "https://api.openai.com/v1/realtime",
     "anthropic-messages": "https://api.anthropic.com/v1/messages",
     "google-generate": f"{GOOGLE}/models/gemini:generateContent",
     "google-code-assist": "https://cloudcode-pa.googleapis.com/v1internal:generateContent",
@@ -50,6 +51,14 @@ BODIES: dict[str, Payload] = {
         "output": [
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": HALF}]},
             SAID,
+            {"type": "function_call", "call_id": "c", "name": HALF, "arguments": json.dumps(ARGUMENTS)},
+        ],
+    },
+    "openai-realtime": {
+        "status": "completed",
+        "output": [
+            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": HALF}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_audio", "transcript": HALF}]},
             {"type": "function_call", "call_id": "c", "name": HALF, "arguments": json.dumps(ARGUMENTS)},
         ],
     },
@@ -88,6 +97,7 @@ STREAMS: dict[str, list[Payload]] = {
     ],
     "openai-completions": [BODIES["openai-completions"]],
     "openai-responses": [{"type": "response.completed", "response": BODIES["openai-responses"]}],
+    "openai-realtime": [{"type": "response.done", "response": BODIES["openai-realtime"]}],
     "anthropic-messages": [
         {"type": "message_start", "message": BODIES["anthropic-messages"]},
         {"type": "message_stop"},

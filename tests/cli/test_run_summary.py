@@ -158,7 +158,7 @@ def test_a_signal_does_not_suppress_the_summary(name: str, place: Place) -> None
         (
             "import urllib.request; urllib.request.urlopen(os.environ['OPENAI_BASE_URL'], b'{}').close()",
             *([], {}),
-            "urllib connected to 127.0.0.1. Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen",
+            "urllib connected to 127.0.0.1. Clients of httpx, httpx2, aiohttp, requests, urllib3 and websockets",
         ),
         ("call()", ["-I"], {}, "was started with -I"),
         ("call()", ["-S"], {}, "was started with -S"),

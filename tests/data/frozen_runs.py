@@ -34,6 +34,7 @@ from tests.processes import ROOT
 from trace_recorder import TrajectoryRecorder, facts, load
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.storage.websocket_frames import marked
 
 Payload = Any
 
@@ -135,7 +136,16 @@ def _every_member() -> Iterator[facts.Fact]:
     failed = {"interaction_id": "llm_1", "attempt": 0, "duration_seconds": 0.5}
     yield facts.LLMErrorFact(**failed, replayed_from=origin, type="ConnectError", message="refused", redacted=2)
     added = {"server": "vllm", "members": {"return_token_ids": True}}
-    yield facts.LLMRequestFact(**sent, attempt=1, stream=True, inferred=True, added=added, items={}, body=asked)
+    yield facts.LLMRequestFact(
+        **sent,
+        attempt=1,
+        stream=True,
+        inferred=True,
+        added=added,
+        connection_id="websocket_1",
+        items={},
+        body=asked,
+    )
     events = agents.chat_events("Grü", "ße")
     part = b"".join(events[:2])
     answered = {"interaction_id": "llm_1", "attempt": 1, "replayed_from": origin, "status": 200, "headers": headers}
@@ -167,6 +177,7 @@ def _every_member() -> Iterator[facts.Fact]:
             "choices": [{"index": 0, "finish_reason": None, "message": {"content": "Grüße"}}],
         },
     )
+    yield from _websocket(step, headers, error)
     yield from _tools_and_steps(step)
     yield facts.LLMInteractionFact(
         interaction_id="llm_2",
@@ -243,6 +254,45 @@ def _messages_of_a_server(step: Payload) -> Iterator[facts.Fact]:
     again = _message(id="8", method="tools/call", params={"name": "read", "arguments": {}})
     yield facts.MCPMessageFact(connection_id="mcp_1", direction="sent", message=again)
     yield facts.MCPEndFact(connection_id="mcp_1", exit_code=-9, ended_by="the server closed it", redacted=1)
+
+
+def _websocket(step: Payload, headers: Payload, error: Payload) -> Iterator[facts.Fact]:
+    """Yield a websocket with a message in each direction, and one that was refused."""
+    address = {"api": "openai-realtime", "provider": "openai", "model": "gpt-realtime", **step}
+    opened = {**address, "url": "wss://api.openai.com/v1/realtime", "headers": headers, "response_headers": headers}
+    yield facts.WebsocketStartFact(
+        **opened,
+        connection_id="websocket_1",
+        status=101,
+        duration_seconds=0.25,
+        subprotocol="realtime",
+        redacted=1,
+    )
+    yield facts.WebsocketStartFact(**opened, connection_id="websocket_2", status=401, error=error)
+    parts = (
+        marked("sent", b'{"type":"input_audio_buffer.clear"}'),
+        marked("received", b'{"type":\n"rate_limits.updated"}'),
+    )
+    for part, continues in zip(parts, (None, True), strict=True):
+        yield facts.WebsocketFramesFact(
+            connection_id="websocket_1",
+            bytes=len(part),
+            zlib=base64.b64encode(zlib.compress(part)).decode(),
+            chunk_ends="1" if continues is None else "2",
+            chunk_times="U",
+            continues=continues,
+            redacted=1,
+        )
+    yield facts.WebsocketEndFact(
+        connection_id="websocket_1",
+        duration_seconds=9.5,
+        code=1011,
+        sent=2,
+        received=4,
+        ended_by="the server closed it",
+        reason="too busy",
+        redacted=1,
+    )
 
 
 def _message(**members: Payload) -> Payload:

@@ -30,6 +30,7 @@ CALLS = {
     "/inference/v1/generate": ("vllm-generate", None, False),
     "/generate": ("sglang-generate", None, False),
     "/completion": ("llama-completion", None, False),
+    "/v1/realtime": ("openai-realtime", None, False),
     "/v1/responses/compact": ("openai-compaction", None, False),
     "/v1/images/generations": ("images", None, False),
     "/openai/deployments/d/images/edits": ("images", "d", False),

@@ -47,6 +47,10 @@ FORMS = {
         '{"type":"response.output_text.delta","output_index":0,"text":TEXT,"delta":"b"}',
         '{"type":"response.output_text.done","output_index":0,"content_index":0,"text":TEXT}',
     ],
+    "openai-realtime": [
+        '{"type":"response.output_text.delta","event_id":"event_aNUMBER","output_index":0,"content_index":0,"delta":TEXT}',
+        '{"type":"response.output_audio.delta","event_id":"event_NUMBER","output_index":0,"delta":TEXT}',
+    ],
 }
 """Events of each dialect. For some of them, repeated merging has an effect beside that on the text."""
 WORDS = st.one_of(
@@ -104,6 +108,7 @@ def test_a_run_of_events_gives_the_same_as_its_events(
         ("openai-chat", FORMS["openai-chat"][3]),
         ("anthropic-messages", FORMS["anthropic-messages"][0]),
         ("openai-responses", FORMS["openai-responses"][0]),
+        ("openai-realtime", FORMS["openai-realtime"][0]),
     ],
 )
 def test_the_events_of_a_run_are_joined_together(api: str, form: str) -> None:

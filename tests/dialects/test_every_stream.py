@@ -24,6 +24,10 @@ EVENTS: dict[str, str] = {
     "openai-responses": '{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"wort "}',
     "openai-responses, logprobs": '{"type":"response.output_text.delta","output_index":0,"content_index":0,'
     '"delta":"wort ","logprobs":[{"token":"wort "}]}',
+    "openai-realtime": '{"type":"response.output_audio_transcript.delta","event_id":"event_%d","response_id":"r",'
+    '"output_index":0,"content_index":0,"delta":"wort "}',
+    "openai-realtime, sound": '{"type":"response.output_audio.delta","event_id":"event_%d","response_id":"r",'
+    '"output_index":0,"content_index":0,"delta":"[media: 7 bytes, sha256 0]"}',
     "anthropic-messages": '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"wort "}}',
     "anthropic-messages, citations": '{"type":"content_block_delta","index":0,"delta":'
     '{"type":"citations_delta","citation":{"cited_text":"x"}}}',

@@ -187,3 +187,21 @@ def test_sounds_of_openai_without_a_rate_are_left_out(call: LLMInteraction, soun
     usage = Usage(MILLION, 0, extra={"prompt_tokens_details": {"audio_tokens": sounds}})
     cost = cost_of(used(call, "openai-chat", "openai", "gpt-4o-audio-preview", usage))
     assert (cost and (cost.amount, cost.without_rate)) == (dollars and (dollars, ("input_audio_tokens",)))
+
+
+def test_speech_over_a_realtime_connection_has_its_rates(call: LLMInteraction) -> None:
+    """Audio costs $32 in, $0.40 from the cache and $64 out, and text $4, $0.40 and $16."""
+    cached = {"text_tokens": MILLION, "audio_tokens": MILLION, "image_tokens": 0}
+    details = {"text_tokens": 2 * MILLION, "audio_tokens": 2 * MILLION, "cached_tokens_details": cached}
+    usage = Usage(
+        4 * MILLION,
+        2 * MILLION,
+        cache_read_input_tokens=2 * MILLION,
+        extra={
+            "input_token_details": details,
+            "output_token_details": {"text_tokens": MILLION, "audio_tokens": MILLION},
+        },
+    )
+    cost = cost_of(used(call, "openai-realtime", "openai", "gpt-realtime", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(4 + 32 + 2 * 0.4 + 16 + 64), ())

@@ -106,7 +106,7 @@ APIS = (
     *("openai-chat", "openai-responses", "openai-completions", "embeddings", "anthropic-messages"),
     *("google-generate", "google-code-assist", "google-interactions", "ollama-chat", "ollama-generate"),
     *("vllm-generate", "sglang-generate", "llama-completion"),
-    *("openai-compaction", "images", "speech", "transcriptions", "rerank", "moderations"),
+    *("openai-realtime", "openai-compaction", "images", "speech", "transcriptions", "rerank", "moderations"),
 )
 _FAMILY = {"anthropic_everything": "anthropic-messages", "google_everything": "google-generate"}
 

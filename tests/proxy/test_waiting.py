@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from trace_recorder.proxy.server import _send_body
+from trace_recorder.proxy.server import send_body
 from trace_recorder.proxy.waiting import do_before_waits
 
 WAIT = b"wait"
@@ -42,7 +42,7 @@ def sent(media: str, *script: bytes | Exception, error: type[Exception] | None =
 
     async def run() -> None:
         response = httpx2.Response(200, headers={"content-type": media}, stream=Chunks(*script))
-        await _send_body(response, send)
+        await send_body(response, send)
 
     if error is None:
         asyncio.run(run())

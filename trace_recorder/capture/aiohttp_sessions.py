@@ -21,11 +21,11 @@ from trace_recorder.capture.seam import (
     Headers,
     LibraryRequest,
     Url,
+    Wrapper,
     body_in_memory,
     guard,
     recognise_request,
 )
-from trace_recorder.capture.wrappers import Wrapper
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import Struct

@@ -21,6 +21,7 @@ from trace_recorder.capture.sdk_clients import LIBRARIES
 from trace_recorder.capture.seam import Binding, Target, guard, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
+from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.errors import UnsupportedClientError
 
 TRANSPORT_METHOD = "_transport_for_url"
@@ -107,6 +108,7 @@ class ClientPatch:
         self._binding = binding = Binding(target, None)
         method_patch.install(binding)
         session_patch.install(binding)
+        websocket_patch.install(binding)
         unseen_clients.watch("instrument")
 
     def remove(self) -> None:
@@ -115,6 +117,7 @@ class ClientPatch:
         self._transports.remove()
         method_patch.remove()
         session_patch.remove()
+        websocket_patch.remove()
         unseen_clients.unwatch("instrument")
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:

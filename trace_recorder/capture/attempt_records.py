@@ -126,8 +126,9 @@ class AttemptRecords:
             inferred=self._attempt.is_inferred or None,
             run_inferred=sent.run_inferred or None,
             added=sent.added,
+            connection_id=sent.connection_id,
             url=clean_url(sent.url),
-            headers=headers.kept(sent.headers),
+            headers={} if sent.connection_id else headers.kept(sent.headers),
             **{**names, **context},
         )
         try:

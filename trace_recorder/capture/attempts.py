@@ -41,6 +41,8 @@ class SentRequest(Struct, frozen=True):
     """Whether the recorder inferred the run of the call, because the context of the call names no recorder."""
     added: dict[str, Payload] | None = None
     """What the proxy adds to the body when it is sent: the member `added` of the record."""
+    connection_id: str | None = None
+    """The websocket over which the request is sent. `headers` are then those of the handshake, which has a record."""
 
     def decoded(self) -> SentRequest:
         """Return the request with its body decoded. A multipart form becomes JSON. Raises TooLargeError."""

@@ -318,6 +318,12 @@ class Exchange:
             if is_stream or status >= 300:
                 records.note_answer(status, raw)
 
+    def answered_over_websocket(self, status: int, origin: ReplayedFrom | None) -> None:
+        """Take the first event of a response. `origin` is the recorded call that gave it, if a replay answered."""
+        self.response.status = status
+        if origin is not None:
+            self._records.note_origin(origin)
+
     def watch_body(self, body: object) -> None:
         """Watch the object through which the caller reads the response.
 
@@ -384,7 +390,7 @@ class Exchange:
         else:
             await run_in_thread(end, "response", self.is_waited_for)
 
-    def ended_without_waiting(self) -> None:
+    def ended_without_waiting(self, why: str | None = None, error: BaseException | None = None) -> None:
         """Do the same as `ended` where nothing may be awaited.
 
         A thread assembles a long stream. The text of the stream is on file before this method returns.
@@ -392,20 +398,20 @@ class Exchange:
         response = self.response
         is_long = response.is_live_stream and response.size() >= LONG_STREAM_BYTES
         if response.done or self.run.abandoned or not is_long or self.run.guard.strict:
-            self.ended()
+            self.ended(why, error)
             return
-        end = self._end_in_thread()
+        end = self._end_in_thread(why, error)
         self._write_rest()
         start_or_run(end, "response", self.is_waited_for)
 
-    def _end_in_thread(self) -> Callable[[], None]:
+    def _end_in_thread(self, why: str | None = None, error: BaseException | None = None) -> Callable[[], None]:
         """Return a function that records the end of the exchange in a thread. A run that ends waits for that thread."""
         self._ended_at = monotonic_seconds()
         self._assembly_done = done = Event()
 
         def end() -> None:
             try:
-                self.ended()
+                self.ended(why, error)
             finally:
                 done.set()
 

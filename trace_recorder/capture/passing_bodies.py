@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
-from trace_recorder.capture.wrappers import Wrapper
+from trace_recorder.capture.seam import Wrapper
 
 
 class PassingBody:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlsplit
 
-from trace_recorder.capture.exchange import Exchange
+from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
 
 PROXY_VARIABLE = "TRACE_RECORDER_PROXY"
@@ -40,8 +40,16 @@ proxy_address = _proxy_of(os.environ)
 """The host and the port of `trace-recorder proxy`, if it runs this program."""
 
 
-def headers_for_proxy(exchange: Exchange | None, url: Any) -> dict[str, str]:
+class OfRun(Protocol):
+    """What is recorded in a run, such as an `Exchange`. The run is None if none is open."""
+
+    @property
+    def run(self) -> Run | None:
+        """The run."""
+
+
+def headers_for_proxy(recorded: OfRun | None, url: Any) -> dict[str, str]:
     """Return the header that tells the proxy who records a request, if the request goes to the proxy."""
-    if proxy_address is None or exchange is None or (url.host, url.port) != proxy_address:
+    if proxy_address is None or recorded is None or (url.host, url.port) != proxy_address or recorded.run is None:
         return {}
-    return {RECORDED_HEADER: quote(os.fsencode(exchange.run.document))}
+    return {RECORDED_HEADER: quote(os.fsencode(recorded.run.document))}

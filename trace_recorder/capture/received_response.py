@@ -20,7 +20,7 @@ from trace_recorder.capture import stream_flusher
 from trace_recorder.capture.decoding import EncodedBody
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.decompression import Decoder
-from trace_recorder.facts import LLMStreamFact
+from trace_recorder.facts import LLMStreamFact, WebsocketFramesFact
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
@@ -55,7 +55,8 @@ class ReceivedResponse:
 
     Unless `set_form` is called, the response is a plain body without an encoding. `members` are the members that each
     record of the attempt has. `began` is the time at which the request was sent. If `in_parts` is False, no part of a
-    stream is written: the whole response stays in `buffer` until its end.
+    stream is written: the whole response stays in `buffer` until its end. `part` is the kind of fact that a part
+    becomes. The messages of a websocket outside of responses become `websocket_frames`, and nothing joins them.
     """
 
     done = False
@@ -77,8 +78,17 @@ class ReceivedResponse:
     _framing: str | None = None
     _continues = False
 
-    def __init__(self, run: Run, members: dict[str, Payload], began: float, *, in_parts: bool = True) -> None:
+    def __init__(
+        self,
+        run: Run,
+        members: dict[str, Payload],
+        began: float,
+        *,
+        in_parts: bool = True,
+        part: type[LLMStreamFact | WebsocketFramesFact] = LLMStreamFact,
+    ) -> None:
         self.run = run
+        self._part = part
         self.lock = new_lock()
         self.headers: dict[str, str] = {}
         self.buffer: list[stream_chunks.TimedBytes] = []
@@ -93,7 +103,7 @@ class ReceivedResponse:
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
         """Set how the bytes are decoded and cut.
 
-        `framing` is the name of the binary framing, if `decode` turns frames into lines.
+        `framing` is the name of the binary framing if `decode` turns frames into lines, or "websocket".
         """
         self.encoded = None if decode is None else EncodedBody(decode)
         self._framing = framing
@@ -156,10 +166,18 @@ class ReceivedResponse:
                     self.buffer, self._buffered = [], 0
 
     def _refuse_large_body(self) -> None:
-        """Forget a plain body that is too large to be recorded. Its end states that it is missing."""
+        """Forget a plain body that is too large to be recorded. Its end states that it is missing.
+
+        Also forget the messages of a websocket that could not be written, because it may be open for days.
+        """
         if not self.is_stream:
             self.is_too_large = True
             self.buffer, self._buffered = [], 0
+        elif self._part is WebsocketFramesFact:
+            with self.lock:
+                self.buffer, self._buffered = [], 0
+            why = f"more than {self._max_bytes} bytes of them could not be written"
+            self.run.guard.queue_failure("record the messages of a websocket", why)
 
     def is_short(self) -> bool:
         """Whether the unwritten text is so short that an event loop may write it."""
@@ -279,21 +297,19 @@ class ReceivedResponse:
         """
         if not data:
             return
-        masked, redacted, end = self.run.redaction.mask_stream(data, last=last, fact="llm_stream")
+        masked, redacted, end = self.run.redaction.mask_stream(data, last=last, fact=self._part.kind)
         if not end:  # the text stays in the buffer, and is tried again
             return
         yield_to_others()
         chunks, rest, continues = stream_chunks.split_at(parts, end)
-        fact = LLMStreamFact(
+        is_response = self._part is LLMStreamFact
+        fact = self._part(
             **self._members,
-            status=self.status,
-            time_to_first_token_seconds=self.seconds(self.first),
+            **(self._members_of_response() if is_response else {}),
             bytes=end,
             zlib=packed(masked, PACKED_LEVEL),
             continues=self._continues or None,
             redacted=redacted or None,
-            framing=self._framing or None,
-            headers=self.headers,
             **stream_chunks.describe_chunks(chunks, self._began, masked),
         )
         yield_to_others()
@@ -302,9 +318,18 @@ class ReceivedResponse:
             self.buffer[: len(parts)] = rest
             self._buffered -= end
             self._continues = continues
-            self.written.append(self.run.redaction.assembled_text(data[:end], masked))
+            if is_response:
+                self.written.append(self.run.redaction.assembled_text(data[:end], masked))
 
         self.run.append(fact, remove_written)
+
+    def _members_of_response(self) -> dict[str, Payload]:
+        return {
+            "status": self.status,
+            "time_to_first_token_seconds": self.seconds(self.first),
+            "framing": self._framing or None,
+            "headers": self.headers,
+        }
 
     def seconds(self, moment: float | None) -> float | None:
         """Return the seconds from the request to a moment on the clock `monotonic_seconds`."""

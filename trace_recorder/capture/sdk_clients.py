@@ -19,6 +19,7 @@ from trace_recorder.capture.mcp_sessions import SessionSlot, session_slots
 from trace_recorder.capture.method_slots import MethodSlot, method_slots
 from trace_recorder.capture.seam import Binding, Target, prepare
 from trace_recorder.capture.transport import RecordingTransport, recording_class
+from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.errors import BoundClientError, UnsupportedClientError
 from trace_recorder.signal_handlers import WeakRegistry, suppress
 from trace_recorder.values.structs import Struct
@@ -179,6 +180,8 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
     fresh = Binding(target, provider, ref(client))
     for slot in slots:
         slot.bind(fresh)
+    if any(isinstance(slot, TransportSlot) for slot in slots):
+        websocket_patch.keep_for(client)
     return client
 
 
@@ -199,6 +202,7 @@ def unwrap(client: Client) -> Client:
     for http_client in http_clients:
         restore_transports(http_client)
     drop_http_client(client)
+    websocket_patch.release(client)
     return client
 
 

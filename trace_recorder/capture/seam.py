@@ -27,7 +27,7 @@ from trace_recorder.dialects.endpoints import Endpoint, Recognition, canonical_h
 from trace_recorder.guard import Guard
 from trace_recorder.reading.live_document.whole_document import import_document_calls
 from trace_recorder.recording.run import Run
-from trace_recorder.signal_handlers import ours
+from trace_recorder.signal_handlers import WeakRegistry, ours
 from trace_recorder.storage.redaction import first_look
 from trace_recorder.storage.redaction.name_patterns import NAMED
 from trace_recorder.values.structs import Struct, replace
@@ -49,6 +49,8 @@ to such a host. A context variable would not work: event loops look names up in 
 in tasks of their own.
 """
 
+opening_websockets: WeakRegistry[Any] = WeakRegistry()
+"""The objects by which recorded websockets are opened in event loops. Each has its address as `uri`."""
 
 ADDED_EXTENSION = "trace_recorder_added"
 """The extension of a request of httpx by which the proxy says what it adds to the body when it is sent.
@@ -238,8 +240,26 @@ def is_recorded_outside(run: Run, request: Any) -> bool:
 
 def is_sending_to(host: str) -> bool:
     """Whether a seam is sending to a host, in any thread."""
-    sent = [*hosts_in_use.values()]
-    return canonical_host(host) in [canonical_host(raw.decode("ascii", "replace")) for raw in sent]
+    hosts = [raw.decode("ascii", "replace") for raw in [*hosts_in_use.values()]]
+    hosts += [urlsplit(websocket.uri).hostname or "" for websocket in opening_websockets]
+    return canonical_host(host) in map(canonical_host, hosts)
+
+
+class Wrapper:
+    """An object with the attributes and the class of another object, `_inner`."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class of the object inside, so that `isinstance` is true for both classes."""
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # a copy has no attributes at first, and looking up `_inner` would recurse
+            raise AttributeError(name)
+        return getattr(self._inner, name)
 
 
 def after_fork() -> None:

@@ -26,16 +26,18 @@ from trace_recorder.dialects.endpoints import is_model_server
 from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.values.structs import Struct
 
+_WEBSOCKETS = "websockets"
+"""The library of connections that its own seam notes (`websocket_clients.py`), after it has looked the name up."""
 _HTTP_LIBRARIES = (
     *("requests", "urllib3", "urllib", "http", "aiohttp", "httpx", "httpcore", "httpx2", "httpcore2"),
-    *("botocore", "httplib2", "niquests", "tornado"),
+    *("botocore", "httplib2", "niquests", "tornado", _WEBSOCKETS),
 )
 _AGENT_PROGRAMS = {"claude_agent_sdk": "Claude Code", "claude_code_sdk": "Claude Code"}
 """Libraries that run a coding agent, each with the agent. The agent calls models in a process of its own."""
 _MAX_NOTED = 10
 WHAT_IS_SEEN = (
-    "Clients of httpx, httpx2, aiohttp, requests and urllib3 are seen, if they are wrapped or the process is "
-    "instrumented. For all other clients, see What is not seen in docs/attach.md."
+    "Clients of httpx, httpx2, aiohttp, requests, urllib3 and websockets are seen, if they are wrapped or the process "
+    "is instrumented. For all other clients, see What is not seen in docs/attach.md."
 )
 WHAT_IS_ANSWERED = (
     "Only clients of httpx, httpx2, aiohttp, requests and urllib3 2 are answered from a recording. Give the SDK such a "
@@ -156,13 +158,15 @@ class UnseenClients:
     def _look_up(self, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         if self._watching:
             with ignore_failures:
-                self._note_lookup(arguments, keywords)
+                host, port = (*arguments, None, None)[:2]
+                connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
+                if connection is not None and connection.library != _WEBSOCKETS:
+                    self.note(connection)
         return original(*arguments, **keywords)
 
-    def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        host, port = (*arguments, None, None)[:2]
-        connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
-        if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
+    def note(self, connection: UnseenConnection) -> None:
+        """Note a connection to a model that is not recorded."""
+        if not self._watching or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
             return
         is_new = connection not in self._noted
         self._noted[connection] = monotonic_seconds()

@@ -70,8 +70,8 @@ def run(
 
     Each process that makes a call has its own file. The names of the files are printed on stderr at the end. The
     command uses the standard streams of `trace-recorder`, which forwards signals and exits with the command's exit
-    code. Only calls by httpx, httpx2, aiohttp, requests or urllib3 are recorded. Python processes that are started with
-    -I, -E or -S are not recorded.
+    code. Only calls by httpx, httpx2, aiohttp, requests, urllib3 or websockets are recorded. Python processes that are
+    started with -I, -E or -S are not recorded.
     """
     command = required(command, "run")
     with starting("run"):

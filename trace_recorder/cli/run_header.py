@@ -6,12 +6,12 @@ Unknown facts are left out. `show.py` uses the functions of this file for the er
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from trace_recorder.cli.text_layout import Entry, heading, local_time, number, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE
 from trace_recorder.figures.call_figures import is_usage_left_out, made_calls
-from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, Websocket
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
@@ -39,6 +39,7 @@ def header_entries(trajectory: Trajectory, name: str) -> Iterator[Entry]:
     yield from (Entry("model", model) for model in _models(trajectory))
     yield Entry("time", _time(trajectory))
     yield Entry("calls", _calls(metrics))
+    yield from (Entry("websocket", text) for text in _websockets(trajectory.websockets))
     yield Entry("tokens", _tokens(metrics, trajectory))
     if metrics.get("redactions"):
         yield Entry("masked", pluralize(metrics["redactions"], "secret"))
@@ -117,6 +118,8 @@ _DETAILS = (
     ("cache_read_input_tokens", "read from the cache"),
     ("cache_creation_input_tokens", "written to the cache"),
     ("reasoning_tokens", "for reasoning"),
+    ("input_audio_tokens", "of audio in"),
+    ("output_audio_tokens", "of audio out"),
 )
 
 
@@ -125,6 +128,29 @@ def _time(trajectory: Trajectory) -> str:
     if trajectory.execution_time is not None:
         words.append(f"took {seconds(trajectory.execution_time)}")
     return ", ".join(filter(None, words))
+
+
+def _websockets(websockets: Sequence[Websocket]) -> Iterator[str]:
+    """Yield a line for each websocket, and a line with the number of those that are left out."""
+    for websocket in websockets[:_MOST_WEBSOCKETS]:
+        words: list[str | None] = [websocket.url or websocket.connection_id]
+        if websocket.error is not None:
+            words.append(f"refused: {text_of_error(websocket.error)}")
+        if websocket.duration_seconds is not None:
+            words.append(f"open for {seconds(websocket.duration_seconds)}")
+        if websocket.sent is not None and websocket.received is not None:
+            words.append(f"{number(websocket.sent)} messages sent and {number(websocket.received)} received")
+        if websocket.warm_ups:
+            words.append(pluralize(websocket.warm_ups, "warm-up"))
+        if websocket.code is not None:
+            words.append(f"closed with code {websocket.code} {shown_text(websocket.reason)}".strip())
+        words.append(shown_text(websocket.ended_by))
+        yield ", ".join(filter(None, words))
+    if len(websockets) > _MOST_WEBSOCKETS:
+        yield f"{number(len(websockets) - _MOST_WEBSOCKETS)} more"
+
+
+_MOST_WEBSOCKETS = 10
 
 
 def _calls(metrics: Mapping[str, Payload]) -> str:

@@ -17,13 +17,21 @@ from dataclasses import dataclass
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
 from trace_recorder.dialects.dialect import USAGE_ADVICE, is_turn
-from trace_recorder.figures.call_figures import counted_usage, incomplete_reason, is_usage_left_out
+from trace_recorder.figures.billed_units import with_billed_units
+from trace_recorder.figures.call_figures import (
+    counted_usage,
+    incomplete_reason,
+    is_usage_left_out,
+    time_to_first_audio,
+)
 from trace_recorder.figures.content.kinds import (
+    AUDIO,
     INTERLEAVING,
     REFUSALS,
     SIGNATURES,
     THOUGHTS,
     contents_of_answer,
+    kind_of_part,
     text_beside,
 )
 from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
@@ -37,6 +45,7 @@ from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, MCPCall, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_comparison import MAX_EARLIER_PROMPTS
+from trace_recorder.values.token_counts import Counts
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
@@ -121,7 +130,8 @@ class Show:
         if call.answered:
             if is_usage_left_out(call):
                 yield Entry("tokens", f"not stated: {USAGE_ADVICE}")
-            yield from self._answer(response, counted_usage(call), replayed=call.is_replayed)
+            usage = counted_usage(call) | dict(with_billed_units(call, Counts()).units)
+            yield from self._answer(response, usage, replayed=call.is_replayed)
             for number in range(1, len(response.choices)):
                 yield from self._choice(response, number)
             yield Entry("not read", _unread(call), style="yellow")
@@ -152,7 +162,7 @@ class Show:
         yield Entry("prompt", new_messages.summary)
         for message in new_messages.messages:
             yield Entry("thought", message.reasoning or "", indent=4, style="italic")
-            yield Entry(message.role, shown_text(message.content, full=self._full), indent=4)
+            yield Entry(message.role, shown_text(_with_transcripts(message.content), full=self._full), indent=4)
             for call in message.tool_calls:
                 yield from self._tool(call, indent=4)
 
@@ -166,6 +176,8 @@ class Show:
         yield Entry("tokens", tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
+        if response.audio_end_ms is not None:
+            yield Entry("heard", f"the first {response.audio_end_ms} ms, then the user interrupted", style="yellow")
         yield from self._other_contents(response)
 
     def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
@@ -176,7 +188,9 @@ class Show:
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
             if content.kind != REFUSALS:
-                yield Entry(content.kind, shown_text(text_beside(content), full=self._full), style="green")
+                text = text_beside(content)
+                if text not in (response.content or ""):  # the transcript of speech may be the answer
+                    yield Entry(content.kind, shown_text(text, full=self._full), style="green")
                 continue
             refusal = content.raw
             if isinstance(refusal, dict):
@@ -235,6 +249,22 @@ class Show:
             yield Entry("replayed", "the tool did not run", indent, style="cyan")
 
 
+def _with_transcripts(content: Payload) -> Payload:
+    """Return the content of a message with the transcripts of speech as texts."""
+    if not isinstance(content, list):
+        return content
+    shown = []
+    for part in content:
+        is_spoken = kind_of_part(part) == AUDIO and not {"data", "input_audio", "audio_url"} & part.keys()
+        if is_spoken and isinstance(part.get("transcript"), str):
+            shown.append(f"(spoken) {part['transcript']}")
+        elif is_spoken:
+            shown.append("(spoken, without a transcript)")
+        else:
+            shown.append(part)
+    return shown
+
+
 def _describe_server_call(call: MCPCall) -> str:
     """Describe a call of an MCP server on one line."""
     words = [" ".join(filter(None, (call.server or "unknown", call.version)))]
@@ -268,6 +298,9 @@ def _describe_call(call: LLMInteraction) -> str:
     words = [model, call.api or "recorded by hand", duration]
     if call.time_to_first_token_seconds is not None:
         words.append(f"first token after {seconds(call.time_to_first_token_seconds)}")
+    first_audio = time_to_first_audio(call)
+    if first_audio is not None:
+        words.append(f"first audio after {seconds(first_audio)}")
     words.append(response.finish_reason or _status_without_answer(response))
     return ", ".join(filter(None, words))
 

@@ -326,4 +326,5 @@ DIALECT = Dialect(
     counting=CACHE_APART,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

@@ -162,4 +162,5 @@ DIALECT = Dialect(
     counting=CACHE_APART,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

@@ -67,6 +67,25 @@ class Background(Struct, frozen=True):
     resumed_is_whole: bool
 
 
+class Websockets(Struct, frozen=True):
+    """How a dialect is spoken over a websocket. Both sides send JSON objects, whose `type` names the event.
+
+    The client asks for a response by `response.create`, and the first event of a response is `response.created`.
+    `addresses` maps patterns for the ends of paths to providers, as `Dialect.addresses` does. `last_events` has the
+    types of the events that end a response. If `names_responses` is True, each event of a response states the id of
+    its response (`response_id`), and several responses may be made at once. Otherwise an event may state its lane
+    (`stream_id`), and a lane makes one response at a time.
+
+    If `media_are_kept` is True, the media in a `response.create` are recorded as they are. An agent that repeats its
+    history sends them again, and they are stored once.
+    """
+
+    addresses: Mapping[str, str]
+    last_events: frozenset[str]
+    names_responses: bool
+    media_are_kept: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The form of the requests and responses of some providers, and how to read them. Every member must be given."""
@@ -107,6 +126,8 @@ class Dialect:
     """
     background: Background | None
     """How responses are polled, or None if the provider makes no responses in the background."""
+    websockets: Websockets | None
+    """How the dialect is spoken over a websocket, or None if it is not."""
 
 
 DIALECTS: registry.Records[Dialect] = registry.DIALECTS

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.stream_framing import MEDIA_TYPE
@@ -165,13 +165,37 @@ def _recognise_call(host: str, path: str, port: int | None) -> Endpoint | None:
     for api, dialect in DIALECTS.items():
         for pattern, default in dialect.addresses.items():
             if re.search(pattern, path):
-                name = None
-                model = _MODEL_IN_PATH.search(path)
-                if model is not None:
-                    name = unquote(model[model.lastindex or 0])
                 streams = _STREAMING_PATH.search(path) is not None
-                return Endpoint(api, provider_of(host, path, default, port), name, streams)
+                return Endpoint(api, provider_of(host, path, default, port), _model_in(path), streams)
     return None
+
+
+@lru_cache(maxsize=64)
+def recognise_websocket(url: str) -> Endpoint | None:
+    """Return the endpoint of a websocket, or None if no dialect is spoken over websockets at this address.
+
+    The model is in the query (`model`, or `deployment` at Azure), or in the path, or nowhere.
+    """
+    parts = urlsplit(url)
+    host, path, query = parts.hostname or "", parts.path, dict(parse_qsl(parts.query))
+    for api, dialect in DIALECTS.items():
+        if dialect.websockets is None:
+            continue
+        for pattern, default in dialect.websockets.addresses.items():
+            if re.search(pattern, path):
+                model = query.get("model") or query.get("deployment") or _model_in(path)
+                return Endpoint(api, provider_of(host, path, default, parts.port), model, streams=True)
+    return None
+
+
+DIALECTS.on_change.append(recognise_websocket.cache_clear)
+
+
+def _model_in(path: str) -> str | None:
+    match = _MODEL_IN_PATH.search(path)
+    if match is None:
+        return None
+    return unquote(match[match.lastindex or 0])
 
 
 def sdk_of(endpoint: Endpoint) -> str | None:

@@ -1,14 +1,15 @@
 """Finds runs of neighbouring events that have the same form, and reads a run without parsing each event.
 
 Two neighbouring events often have the same characters, except for a piece of the model's text in one string. Such
-events have the same form. Two other values may differ: a counter before the piece, such as `sequence_number`, and the
-filler. The filler is the last string of the event after the piece, such as OpenAI's `obfuscation`. `EventForm.read_run`
-reads a run. `storage/redaction/split_secrets.py` joins the pieces of a run and masks the secrets in the joined text.
-`MergedRuns` replaces most events of a run by one event, so that a dialect reads fewer events.
+events have the same form. Two other values may differ: a counter before the piece, such as `sequence_number` or an
+`event_id`, and the filler. The filler is the last string of the event after the piece, such as OpenAI's `obfuscation`.
+`EventForm.read_run` reads a run. `storage/redaction/split_secrets.py` joins the pieces of a run and masks the secrets
+in the joined text. `MergedRuns` replaces most events of a run by one event, so that a dialect reads fewer events.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
@@ -33,9 +34,9 @@ Several texts may be in members of the same name.
 PIECE = "@piece"
 """`MergedRuns` passes an event to `can_join` with this text instead of the event's piece."""
 _PIECE_BEGIN = lazy_pattern(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
-_COUNTER = lazy_pattern(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
-_COUNTED = lazy_pattern(r"\d[0-9A-Za-z:.+-]{0,40}")
-"""The value of a counter: a number or a time."""
+_COUNTER = lazy_pattern(r'"(?:sequence_number": ?(?=\d)|created_at": ?"?(?=\d)|event_id": ?"event_(?=\w))')
+_COUNTED = lazy_pattern(r"\w[0-9A-Za-z_:.+-]{0,40}", re.ASCII)
+"""The value of a counter: a number, a time, or the id of an event."""
 _FILLER = lazy_pattern(r'"(\w{1,40})": ?"\Z')
 _NOT_PLAIN = lazy_pattern(r'[\x00-\x1f"\\]')
 _INSIDE_STRING = lazy_pattern(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')

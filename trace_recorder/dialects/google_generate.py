@@ -357,6 +357,7 @@ DIALECT = Dialect(
     counting=THOUGHTS_APART,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )
 
 
@@ -428,4 +429,5 @@ CODE_ASSIST = Dialect(
     counting=THOUGHTS_APART,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

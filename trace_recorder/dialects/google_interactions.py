@@ -377,4 +377,5 @@ DIALECT = Dialect(
     counting=THOUGHTS_APART,
     usage_on_request=False,
     background=Background(lazy_pattern(r"/interactions/([^/]+?)(/cancel)?/?$"), resumed_is_whole=False),
+    websockets=None,
 )

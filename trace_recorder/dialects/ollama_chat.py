@@ -152,4 +152,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

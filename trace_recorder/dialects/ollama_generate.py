@@ -63,4 +63,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

@@ -48,12 +48,12 @@ from trace_recorder.values.token_counts import WHOLE
 _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
 """The members of an ordinary message (`_plain_message`)."""
 _PLAIN_CALL = frozenset({"id", "type", "function"})
-_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "input_token_details")
 _WRITTEN = (("cache_write_tokens", _INPUT_DETAILS), ("cache_creation_input_tokens", _INPUT_DETAILS))
 """The names that services use for the count of tokens written to a cache, and the objects that may have the count."""
 _DETAILS = (
     ("cached_tokens", _INPUT_DETAILS),
-    ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
+    ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details", "output_token_details")),
 )
 """The names of two counts: tokens read from a cache, and reasoning tokens.
 
@@ -406,4 +406,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=True,
     background=None,
+    websockets=None,
 )

@@ -60,4 +60,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=True,
     background=None,
+    websockets=None,
 )

@@ -15,14 +15,14 @@ items are built from the earlier events. The last word of an event's name decide
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import error_of
 from trace_recorder.dialects.deltas import append_text, finish_texts, merge
-from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
+from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History, Websockets
 from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
     Members,
@@ -91,13 +91,22 @@ def read_message(element: Payload) -> list[Message]:
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     """Read a response's JSON. `made_up_ids` is how many tool calls of the request have made-up ids."""
-    members = Members(body)
-    finish_reason = members.nested("incomplete_details").nonempty_text("reason")
-    if finish_reason is None and as_dict(body).get("status") not in NOT_FINAL:
+    return read_finished(Members(body), "incomplete_details", made_up_ids)
+
+
+def read_finished(
+    members: Members, details: str, made_up_ids: int, readable: Callable[[Payload], Payload] = lambda item: item
+) -> LLMResponse:
+    """Read the members of a response. `details` is the member that may have the reason why the model stopped.
+
+    `readable` returns an item in the form that `read_message` reads.
+    """
+    finish_reason = members.nested(details).nonempty_text("reason")
+    if finish_reason is None and members.get("status") not in NOT_FINAL:
         finish_reason = members.nonempty_text("status")
-    answered = isinstance(as_dict(body).get("output"), list)
+    answered = isinstance(members.get("output"), list)
     output = members.array("output")
-    choice = replace(_read_output(output, made_up_ids), finish_reason=finish_reason)
+    choice = replace(_read_output([*map(readable, output)], made_up_ids), finish_reason=finish_reason)
     usage, model, identity = read_usage(members.object("usage")), members.text("model"), members.text("id")
     extra = members.rest()
     kept = [item for item in output if not _is_call(item)]
@@ -260,7 +269,12 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream, which may be cut off anywhere."""
-    joined, runs = _JoinedResponse(), MergedRuns(_can_join)
+    return join_response_events(text, JoinedResponse(_LAST))
+
+
+def join_response_events(text: str, joined: JoinedResponse) -> JoinedStream:
+    """Join the events of a stream to a response that has no event yet."""
+    runs = MergedRuns(_can_join)
     for name, data in events(text, runs):
         joined.events += 1
         joined.ended = joined.ended or data.strip() == "[DONE]"
@@ -280,12 +294,13 @@ def _can_join(event: Payload) -> bool:
     return members.get("delta") == PIECE and not members.get("annotation") and not members.get("logprobs")
 
 
-class _JoinedResponse:
-    """A response that grows by events."""
+class JoinedResponse:
+    """A response that grows by events. `last` are the kinds of the events after which it has ended."""
 
-    __slots__ = ("_beside", "_items", "_response", "ended", "error", "events")
+    __slots__ = ("_beside", "_items", "_last", "_response", "ended", "error", "events")
 
-    def __init__(self) -> None:
+    def __init__(self, last: Collection[str]) -> None:
+        self._last = last
         self._beside: dict[str, Payload] = {}
         self._response: dict[str, Payload] = {}
         self._items: dict[int, dict[str, Payload]] = {}
@@ -294,9 +309,10 @@ class _JoinedResponse:
         self.error: Payload = None
 
     def add(self, kind: str, event: dict[str, Payload]) -> None:
+        """Add an event of this kind."""
         if response := as_dict(event.get("response")):
             self._response = response
-            self.ended = self.ended or kind in _LAST
+            self.ended = self.ended or kind in self._last
             self.error = response.get("error") or self.error
         elif (index := as_int(event.get("output_index"))) is not None:
             item = as_dict(event.get("item")) or self._items.get(index, {})
@@ -306,6 +322,7 @@ class _JoinedResponse:
             _build(self._beside, kind, event)
 
     def stream(self) -> JoinedStream:
+        """Return the response so far."""
         body = {**as_dict(finish_texts(self._beside)), **self._response}
         items = [finish_texts(item) for _, item in sorted(self._items.items()) if item]
         if items and not as_list(body.get("output")):
@@ -367,6 +384,12 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=Background(lazy_pattern(r"/responses/([^/]+?)(/cancel)?/?$"), resumed_is_whole=True),
+    websockets=Websockets(
+        {r"/responses/?$": "openai"},
+        frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"}),
+        names_responses=False,
+        media_are_kept=True,
+    ),
 )
 
 COMPACTION = dataclasses.replace(
@@ -375,5 +398,6 @@ COMPACTION = dataclasses.replace(
     addresses={r"/responses/compact/?$": "openai"},
     operation="compaction",
     background=None,
+    websockets=None,
 )
 """The requests that shorten a conversation. The answer has the user's messages, and one item in place of the rest."""

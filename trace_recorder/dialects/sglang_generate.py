@@ -130,4 +130,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

@@ -97,4 +97,5 @@ DIALECT = Dialect(
     counting=WHOLE,
     usage_on_request=False,
     background=None,
+    websockets=None,
 )

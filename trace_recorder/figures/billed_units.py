@@ -35,6 +35,7 @@ _DETAILS = {
     "input_token_details": "input_{}_tokens",
     "completion_tokens_details": "output_{}_tokens",
     "output_tokens_details": "output_{}_tokens",
+    "output_token_details": "output_{}_tokens",
 }
 """OpenAI's objects with counts such as `audio_tokens`, with the name of the unit."""
 _TOOL_ITEMS = {
@@ -70,8 +71,10 @@ def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
     yield "web_searches", as_int(usage.get("num_search_queries")) or 0
     for member in _DETAILS.keys() & usage.keys():
         unit, details = _DETAILS[member], as_dict(usage[member])
+        cached = as_dict(details.get("cached_tokens_details"))
         for modality in ("audio", "image"):
             yield unit.format(modality), as_int(details.get(f"{modality}_tokens")) or 0
+            yield f"cache_{modality}_read_tokens", as_int(cached.get(f"{modality}_tokens")) or 0
     for member in _BY_MODALITY.keys() & usage.keys():
         unit = _BY_MODALITY[member]
         for detail in map(as_dict, as_list(usage[member])):

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trace_recorder.dialects.dialect import may_omit_usage
-from trace_recorder.dialects.json_access import as_dict
+from trace_recorder.dialects.dialect import dialect_of, may_omit_usage
+from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
@@ -26,6 +26,25 @@ def is_usage_left_out(call: LLMInteraction) -> bool:
     if not (call.stream and call.complete and call.error is None) or call.response.usage.is_known:
         return False
     return may_omit_usage(call.api, as_dict(call.parameters.get("stream_options")).get("include_usage"))
+
+
+def time_to_first_audio(call: LLMInteraction) -> float | None:
+    """Return the seconds from the request to the first audio of an answer that came over a websocket.
+
+    Return None if there is no audio, or if its time is not known. The stream of an answer with speech is read for it.
+    """
+    dialect = dialect_of(call.api)
+    items = map(as_dict, as_list(call.response.extra.get("output")))
+    parts = (as_dict(part) for item in items for part in as_list(item.get("content")))
+    is_spoken = any("transcript" in part for part in parts)
+    if dialect is None or dialect.websockets is None or not is_spoken:
+        return None
+    chunks = call.raw_chunks or ()
+    return next((seconds for seconds, event in chunks if _AUDIO in event), None)
+
+
+_AUDIO = b'audio.delta"'
+"""The end of the type of each event that has audio."""
 
 
 def sum_known(numbers: Iterable[float | None]) -> Payload:

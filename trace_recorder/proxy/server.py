@@ -33,7 +33,8 @@ import uvicorn
 
 from trace_recorder.attach.current import async_http_client
 from trace_recorder.capture.proxy_header import RECORDED_HEADER, TOKEN_HEADER
-from trace_recorder.dialects.endpoints import is_stream_type, recognise
+from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.endpoints import is_stream_type, recognise, recognise_websocket
 from trace_recorder.guard import Guard
 from trace_recorder.loopback import HOST, why_refused
 from trace_recorder.proxy.server_exchange import ServerExchange
@@ -42,6 +43,8 @@ from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
 from trace_recorder.proxy.token_requests import TokenRequests
 from trace_recorder.proxy.upstreams import Upstream, address_of, upstream_for
 from trace_recorder.proxy.waiting import do_before_waits
+from trace_recorder.proxy.websocket_sessions import WebsocketSession
+from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel, UpgradedConnection, send_event
 from trace_recorder.recording.mcp_messages import MESSAGES_PATH, MCPFact
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
 from trace_recorder.version import __version__
@@ -64,7 +67,6 @@ _JOINED_BYTES = 8 * 1024
 
 To parse so many takes less than a millisecond, and the client waits for it.
 """
-_UPGRADE_REQUIRED = 426
 _BAD_GATEWAY = 502
 _SUCCESS = range(200, 300)
 _guard = Guard()
@@ -164,26 +166,53 @@ class Proxy:
         if incoming.path == MESSAGES_PATH:
             await self._take_message(incoming, send)
             return
-        if (incoming.header("upgrade") or "").lower() == "websocket":
-            # Codex falls back to HTTP at once if it gets this status, and tries again if it gets any other.
-            await _send_error(send, _UPGRADE_REQUIRED, "this proxy does not record websockets, and refuses them.")
-            return
         if (server := self._mcp_server(incoming)) is not None:
             with suppress(ClientGoneError):
                 await self._forward_mcp(incoming, server, send)
             return
+        if (route := await self._route_or_error(incoming, send)) is not None:
+            with suppress(ClientGoneError):
+                await self._forward(incoming, route, send)
+
+    async def upgraded(self, head: AsgiEvent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a request for a websocket: let the websocket pass between the client and the upstream."""
+        incoming, send = _Incoming(head, _no_body), partial(send_event, writer)
+        refused = self._why_refused(incoming)
+        if refused is not None:
+            await _send_error(send, 403, refused)
+        elif (route := await self._route_or_error(incoming, send)) is not None:
+            request = incoming.request_to(route.url, None)
+            request.headers.update(UPGRADE)
+            tunnel = Tunnel(reader, writer, self._recording(incoming, route, request))
+            try:
+                await tunnel.run(self._unrecorded, request)
+            except httpx2.TransportError as error:
+                await _send_error(send, _BAD_GATEWAY, _unreachable(request, error))
+
+    def _recording(self, incoming: _Incoming, route: Route, request: httpx2.Request) -> WebsocketSession | None:
+        """Return what records a websocket, or None if it does not lead to a model, or the program records it itself."""
+        endpoint = recognise_websocket(route.url)
+        dialect = None if endpoint is None else dialect_of(endpoint.api)
+        if endpoint is None or dialect is None or dialect.websockets is None:
+            return None
+        if own_run := incoming.header(RECORDED_HEADER):
+            self._sessions.note_own_run(own_run)
+            return None
+        headers = request.headers.raw
+        handshake = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, b"", headers)
+        return WebsocketSession(self._sessions, handshake, dialect.websockets)
+
+    async def _route_or_error(self, incoming: _Incoming, send: Send) -> Route | None:
+        """Return the destination of a request. If there is none, answer with an error, and return None."""
         route = self._route(incoming)
         if route is None:
             names = ", ".join(f"/{name}" for name in self._upstreams)
             await _send_error(send, 404, f"the path has to begin with the name of an upstream: {names}")
-            return
+            return None
         if _leaves_base(route.path):
             await _send_error(send, 400, "the path may not have `..`, because it would leave the upstream's address")
-            return
-        try:
-            await self._forward(incoming, route, send)
-        except ClientGoneError:
-            return
+            return None
+        return route
 
     async def _take_message(self, incoming: _Incoming, send: Send) -> None:
         """Record a message between the program and an MCP server, which `trace-recorder mcp-tap` has seen."""
@@ -291,6 +320,11 @@ class Proxy:
                 session.remember_failure(session_request, context)
 
 
+async def _no_body() -> AsgiEvent:
+    """Return the end of a request without a body."""
+    return {"type": "http.request", "more_body": False}
+
+
 def _split_chosen(path: str) -> tuple[tuple[str, ...], str]:
     """Return the TASK, GROUP and ATTEMPT of a path that begins with `/run`, and the path after them."""
     first, _, rest = path.lstrip("/").partition("/")
@@ -330,8 +364,7 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
     try:
         response = await client.send(request, stream=True, auth=None)
     except httpx2.TransportError as error:
-        message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
-        await _send_error(send, _BAD_GATEWAY, message)
+        await _send_error(send, _BAD_GATEWAY, _unreachable(request, error))
         return _BAD_GATEWAY
     try:
         await send(
@@ -341,10 +374,14 @@ async def _forward_to_provider(client: httpx2.AsyncClient, request: httpx2.Reque
                 "headers": _headers_for_client(response, request),
             }
         )
-        await _send_body(response, send)
+        await send_body(response, send)
     finally:
         await response.aclose()
     return response.status_code
+
+
+def _unreachable(request: httpx2.Request, error: httpx2.TransportError) -> str:
+    return f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
 
 
 def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
@@ -359,7 +396,7 @@ def _headers_for_client(response: httpx2.Response, request: httpx2.Request) -> l
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
-async def _send_body(response: httpx2.Response, send: Send) -> None:
+async def send_body(response: httpx2.Response, send: Send) -> None:
     """Pass the body of a response to the client, each chunk as soon as it is there.
 
     Chunks that are there at the same moment are passed as one of about `_JOINED_BYTES`. The first chunk of a stream
@@ -498,7 +535,7 @@ def serving(proxy: Proxy, listener: socket.socket) -> Iterator[None]:
         access_log=False,
         lifespan="on",
         loop="asyncio",
-        ws="none",
+        ws=partial(UpgradedConnection, proxy.upgraded),  # type: ignore[arg-type]  # any function that makes a protocol
         server_header=False,
         date_header=False,
         proxy_headers=False,

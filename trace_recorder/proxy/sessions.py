@@ -234,7 +234,10 @@ class Sessions:
         Return None if recording failed.
         """
         with _guard.protect("find the session of a request"):
-            key = await self._key(request)
+            key = self._named_key(request)
+            if key is None:
+                identity = self._conversations.of(await _prefix_digests(request))
+                key = SessionKey("conversation (inferred)", identity, self._task)
             session = await self._session(key, request)
             session.last_used = time.monotonic()
             if self._open.pop(session.identity, None) is not None:
@@ -242,6 +245,10 @@ class Sessions:
             return session, session.context_for(request)
         self.has_failed = True
         return None
+
+    def names_session_of(self, request: SessionRequest) -> bool:
+        """Whether the session of a request is known without its prompt."""
+        return self._named_key(request) is not None
 
     def run_of(self, chosen: Sequence[str], session_id: str | None) -> Run | None:
         """Return the run of the session that a path names, or else a program's own id. Without both, `newest_run`.
@@ -270,7 +277,7 @@ class Sessions:
         if len(self.own_runs) < _MAX_OWN_RUNS:
             self.own_runs[Path(os.fsdecode(unquote_to_bytes(quoted_path)))] = None
 
-    async def _key(self, request: SessionRequest) -> SessionKey:
+    def _named_key(self, request: SessionRequest) -> SessionKey | None:
         if request.chosen:
             task, group, attempt = request.chosen
             metadata = (("group", group), ("attempt", attempt))
@@ -282,7 +289,7 @@ class Sessions:
                 return SessionKey("header", identity, self._task, (("session_header", name), ("session_id", identity)))
         if self._command:
             return SessionKey("program", "", self._task or shlex.join(self._command))
-        return SessionKey("conversation (inferred)", self._conversations.of(await _prefix_digests(request)), self._task)
+        return None
 
     async def _session(self, key: SessionKey, request: SessionRequest) -> Session:
         """Return the open session with a key. Begin its run if there is none, once for all requests that wait."""

@@ -95,6 +95,10 @@ class CallFacts(Struct, gc=False, eq=False):
             self.newest = exchange
         return exchange
 
+    def set_prompt(self, prompt: IncrementalReading) -> None:
+        """Set the newest request, as it became known after the request was read."""
+        self.incremental, self._request = prompt, None
+
     @property
     def url(self) -> str | None:
         """The address to which the newest request was sent, or None if it is not known."""

@@ -10,6 +10,7 @@ each fact is read once, in its order:
 
     add ─► RunFacts
         ─► ItemTable
+        ─► websockets: what the model had on each connection
         ─► calls: CallFacts, with requests in the table of messages ─┐
         ─► tools: ToolExecutions, matched to the calls               ├─► interactions_and_steps ─► trajectory
         ─► steps: RecordedStep                                      ─┘
@@ -28,7 +29,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain, count
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.dialect import is_turn
@@ -49,6 +50,9 @@ from trace_recorder.facts import (
     StepStartFact,
     ToolCallFact,
     ToolResultFact,
+    WebsocketEndFact,
+    WebsocketFramesFact,
+    WebsocketStartFact,
 )
 from trace_recorder.guard import try_call
 from trace_recorder.reading.call_facts import CallFact, CallFacts
@@ -65,9 +69,13 @@ from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, Journ
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import MCPServer, ToolResult
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
+
+if TYPE_CHECKING:
+    from trace_recorder.reading.table_prompts import IncrementalReading
+    from trace_recorder.reading.websockets import RunWebsockets, WebsocketFact
 
 
 @dataclass(slots=True)
@@ -87,6 +95,8 @@ class Fold(RunFold):
     _tools: ToolExecutions = field(default_factory=ToolExecutions)
     _mcp: MCPCalls = field(default_factory=MCPCalls)
     _sampled: SampledCalls = field(default_factory=SampledCalls)
+    _websockets: RunWebsockets | None = None
+    """What is known of the run's websockets, if it has any."""
     _steps: list[RecordedStep] = field(default_factory=list)
     _steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
     """The recorded steps that are `with` blocks, by their `step_id`."""
@@ -109,11 +119,11 @@ class Fold(RunFold):
         self._request_reader = RequestReader(self._items, self.table, max_readings=limit)
         self._step_reader = RequestReader(self._items, self.table, readings=self._request_reader.readings)
 
-    @property
-    def mcp_servers(self) -> tuple[MCPServer, ...]:
-        """The connections to MCP servers."""
+    def connection_fields(self) -> dict[str, Any]:
+        """Return the fields of the trajectory with connections to MCP servers and to models."""
         self._read_waiting()
-        return self._mcp.servers()
+        websockets = () if self._websockets is None else self._websockets.values()
+        return {"mcp_servers": self._mcp.servers(), "websockets": websockets}
 
     @property
     def items(self) -> ItemTable:
@@ -225,7 +235,10 @@ class Fold(RunFold):
     def _read_request(self, record: Record, sent: LLMRequestFact | LLMInteractionFact) -> CallFacts:
         """Read the new messages of a request, and match the tool results in it. Return its call."""
         call = self._call_of(record, sent)
-        call.incremental = try_call(self._request_reader.read, _unreadable_request, call.newest.dialect, sent)
+        if isinstance(sent, LLMRequestFact) and sent.connection_id is not None:
+            call.incremental = try_call(self._on_websockets().read_request, _unreadable_request, call, sent)
+        else:
+            call.incremental = try_call(self._request_reader.read, _unreadable_request, call.newest.dialect, sent)
         if call.incremental is None:
             results = try_call(lambda: call.new_tool_results, _no_results)
         else:
@@ -234,18 +247,51 @@ class Fold(RunFold):
             self._tools.read_request(call, sent, results)
         return call
 
+    def _read_sent(self, record: Record, sent: LLMRequestFact) -> None:
+        """Read a request that was sent. A request that only prepares the server for a later one is no call."""
+        if sent.connection_id is None or not self._on_websockets().read_warm_up(record, sent):
+            self._read_request(record, sent)
+
     def _read_by_hand(self, record: Record, fact: LLMInteractionFact) -> None:
         """Read a call that the agent recorded by hand."""
         self._read_response(self._read_request(record, fact))
 
     def _read_part(self, record: Record, part: LLMStreamFact) -> None:
         """Read a part of a stream. The stream is assembled when it has ended, or when somebody asks for its call."""
-        self._call_of(record, part)
+        if self._websockets is None or not self._websockets.read_warm_up(record, part):
+            self._call_of(record, part)
 
     def _read_ending(self, record: Record, ending: LLMResponseFact | LLMErrorFact) -> None:
         """Read the end of an exchange. An attempt that ended after the next one had begun has no response."""
+        if self._websockets is not None and self._websockets.read_warm_up(record, ending):
+            return
         call = self._call_of(record, ending)
+        if self._websockets is not None:
+            self._set_prompt(call, self._websockets.read_response(call))
         self._read_response(call, is_newest=ending.attempt == call.newest.number)
+
+    def _set_prompt(self, call: CallFacts, prompt: IncrementalReading | None) -> None:
+        """Set the prompt of a call, which became known only after its request. Match the tool results in it."""
+        if prompt is None or call.sent is None:
+            return
+        call.set_prompt(prompt)
+        if prompt.results:
+            self._tools.read_request(call, call.sent, [*prompt.results])
+
+    def _read_websocket(self, record: Record, fact: WebsocketFact) -> None:
+        """Read the beginning or the end of a websocket, or messages that belong to no response."""
+        websockets = self._on_websockets()
+        websockets.read(record, fact)
+        while websockets.changed:
+            self._interactions.pop(websockets.changed.pop(), None)
+
+    def _on_websockets(self) -> RunWebsockets:
+        """Return what is known of the run's websockets."""
+        if self._websockets is None:
+            from trace_recorder.reading.websockets import RunWebsockets  # noqa: PLC0415 - few runs have websockets
+
+            self._websockets = RunWebsockets(self._items, self.table, self._request_reader)
+        return self._websockets
 
     def _read_tool(self, record: Record, fact: ToolCallFact | ToolResultFact) -> None:
         """Read the call or the result of a tool."""
@@ -316,9 +362,14 @@ class Fold(RunFold):
         if interaction is None and identity not in self._unreadable_ids:
             if isinstance(call, PutAwayCall) or identity in self._away.before:
                 call = self._away.whole(call)
+            if self._websockets is not None and call.incremental is None:
+                note = partial(self._note_unreadable, call)
+                self._set_prompt(call, try_call(self._websockets.prompt_of_successor, note, call))
             interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
             if interaction is not None and self._sampled.inside:
                 interaction = self._sampled.placed(interaction)
+            if interaction is not None and self._websockets is not None:
+                interaction = self._websockets.with_interruption(interaction)
             if interaction is not None and call is self._calls.get(identity):
                 self._interactions[identity] = interaction
         if interaction is None or (interaction.api is None and self._duplicates.has(interaction.response.id)):
@@ -345,7 +396,7 @@ class Fold(RunFold):
             "agent_steps": steps,
             "metrics": metrics_of(interactions, steps, self.run.redactions),
             "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
-            "mcp_servers": self.mcp_servers,
+            **self.connection_fields(),
         }
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
@@ -397,7 +448,7 @@ def _no_results(_: Exception) -> list[ToolResult]:
 
 
 _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
-    LLMRequestFact: Fold._read_request,
+    LLMRequestFact: Fold._read_sent,
     LLMStreamFact: Fold._read_part,
     LLMResponseFact: Fold._read_ending,
     LLMErrorFact: Fold._read_ending,
@@ -408,5 +459,8 @@ _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
     ToolResultFact: Fold._read_tool,
     MCPMessageFact: Fold._read_mcp_message,
     MCPEndFact: Fold._read_mcp_end,
+    WebsocketStartFact: Fold._read_websocket,
+    WebsocketFramesFact: Fold._read_websocket,
+    WebsocketEndFact: Fold._read_websocket,
 }
 """The facts of calls, steps and tools, each with the method that reads them."""

@@ -52,6 +52,9 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     replayed_from = None
     if newest.newest is not None and newest.newest.replayed_from is not None:
         replayed_from = ReplayedFrom.of_document(newest.newest.replayed_from)
+    model = _model_of(call.sent)
+    if model is None and call.incremental is not None:  # the session of a websocket has it, or the response repeats it
+        model = call.incremental.offer.model
     stream, ended_by = newest.asks_for_stream, None
     if response is not None:
         if response.stream is not None:
@@ -62,7 +65,7 @@ def interaction_of(call: CallFacts) -> LLMInteraction:
     return LLMInteraction(
         interaction_id=call.interaction_id,
         timestamp=call.time,
-        model=_model_of(call.sent),
+        model=model,
         source=call,
         response=call.response or call.read_response(),
         error=error,

@@ -126,7 +126,7 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
     return Trajectory.read_on_demand(
         {**try_call(fold.run.fields_without_calls, refuse, status), "path": requested},
         dict.fromkeys(("llm_interactions", "provider", "model"), interactions)
-        | dict.fromkeys(("agent_steps", "metrics", "gaps", "mcp_servers"), steps),
+        | dict.fromkeys(("agent_steps", "metrics", "gaps", "mcp_servers", "websockets"), steps),
     )
 
 

@@ -6,7 +6,7 @@ interactions, tools and steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from trace_recorder.facts import (
@@ -24,7 +24,7 @@ from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.checked_types import check_types
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction, stated_error
-from trace_recorder.values.messages import MCPServer, Payload
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Removal, Reward, Status, Trajectory
 
@@ -32,7 +32,8 @@ MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
 MAX_REPORTED_LINES = 1000
 """At most this many damaged lines have a gap each. One more gap states how many other damaged lines there are."""
-_FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps", "mcp_servers"}
+NO_CONNECTIONS: Mapping[str, Payload] = {}
+_FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps", "mcp_servers", "websockets"}
 
 
 @dataclass(slots=True)
@@ -228,14 +229,14 @@ class RunFacts:
         *,
         metrics: dict[str, Payload] | None = None,
         gaps: Iterable[Gap] = (),
-        mcp_servers: tuple[MCPServer, ...] = (),
+        connections: Mapping[str, Payload] = NO_CONNECTIONS,
     ) -> Trajectory:
         """Return the trajectory without its interactions and steps.
 
         `status` is used if the journal has no finalize record. `first` is the first interaction that was made. If the
         start record has no provider or model, they come from `first`. In a fork they always do, because a fork may call
         another model than its agent states. `gaps` are the gaps of single interactions.
-        `mcp_servers` are the connections to MCP servers.
+        `connections` are the fields with connections to MCP servers and to models.
         """
         begun, ended = self.start or _NOT_STARTED, self.end or _NOT_ENDED
         provider, model = begun.provider, begun.model
@@ -264,7 +265,7 @@ class RunFacts:
             metrics=metrics or {},
             gaps=(*self.all_gaps(), *gaps),
             removals=tuple(self.removals),
-            mcp_servers=mcp_servers,
+            **connections,
             journal_records=self.records,
         )
 

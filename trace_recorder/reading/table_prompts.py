@@ -15,11 +15,10 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import repeat, takewhile
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
-from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.prompt_comparison import Numbers, changes_between
@@ -113,16 +112,23 @@ class IncrementalReading(Struct, frozen=True, gc=False):
         return replace(self, results=(), numbers=(*self.numbers[: self.count],) if is_short else self.numbers)
 
 
+class Elements(Protocol):
+    """The elements of histories, by their numbers."""
+
+    def element(self, number: int) -> Payload:
+        """Return an element. Raises KeyError if there is no such element."""
+
+
 class ElementReadings:
     """Reads the messages of single elements of message histories, for requests of one dialect.
 
-    An element is given by its item number. The messages of the newest `max_kept` elements stay in memory. The messages
+    An element is given by its number. The messages of the newest `max_kept` elements stay in memory. The messages
     of older elements are read again when needed.
     """
 
     def __init__(
         self,
-        items: ItemTable,
+        items: Elements,
         table: MessageTable,
         read: Callable[[Payload], list[Message]],
         merge_rule: MergeRule | None,
@@ -148,6 +154,17 @@ class ElementReadings:
             if len(self._readings) > self._max_kept:
                 self._put_away(self._readings, self._read_again)
         return messages
+
+    def refresh(self, number: int) -> None:
+        """Read an element again, of which more is known now. Each of its messages keeps its number in the table.
+
+        The element must not be merged with others, and must not be put away.
+        """
+        messages = self._readings.get(number, [])
+        known = self._read_element(self._items.element(number))
+        for before, after in zip(messages, known, strict=False):
+            self._table.replace(before, after)
+        self._readings[number] = known
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
         """Yield groups of elements that are read together: how many elements a group has, and the group's messages."""
@@ -176,12 +193,12 @@ class ElementReadings:
             self._table.put_away(message, again, key, place)
 
 
-def _read_again(read: Callable[[Payload], list[Message]], items: ItemTable, number: int) -> list[Message]:
+def _read_again(read: Callable[[Payload], list[Message]], items: Elements, number: int) -> list[Message]:
     return read(items.element(number))
 
 
 def _merge_again(
-    read: Callable[[Payload], list[Message]], items: ItemTable, rule: MergeRule, numbers: Sequence[int]
+    read: Callable[[Payload], list[Message]], items: Elements, rule: MergeRule, numbers: Sequence[int]
 ) -> list[Message]:
     elements = [*map(items.element, numbers)]
     return [rule.merge(elements, [message for element in elements for message in read(element)])]

@@ -20,7 +20,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, get_args
 from zlib import crc32
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS
@@ -48,9 +48,16 @@ from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import replace
 
-CAPTURED_CALL_KINDS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
+CAPTURED_CALL_KINDS = frozenset(
+    {
+        *("llm_request", "llm_stream", "llm_response", "llm_error"),
+        *("websocket_start", "websocket_frames", "websocket_end"),
+    }
+)
 """The kinds of the records of captured calls. After such a record, the document thread updates the document later."""
-_KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream"})
+_KINDS_BEFORE_CALL_END = frozenset({"llm_request", "llm_stream", "websocket_start", "websocket_frames"})
+
+IdKind = Literal["llm", "step", "agent", "tool", "mcp", "websocket"]
 
 _RUN_TEXT_KINDS = ("start", "annotation")
 MOST_CALL_NAMES = 64
@@ -84,7 +91,7 @@ class Run:
         self._names = GivenNames(redaction)
         self.call_names: dict[tuple[str, str | None], dict[str, Payload]] = {}
         """The provider and the model of captured calls, with the masked members that name them. `learn` empties it."""
-        self._numbers = {kind: itertools.count(1) for kind in ("llm", "step", "agent", "tool", "mcp")}
+        self._numbers = {kind: itertools.count(1) for kind in get_args(IdKind)}
         self._exiting = False
         self._recreate_after = 0.0
         self.unfinished = UnfinishedWork()
@@ -277,8 +284,8 @@ class Run:
         """Copy names that the user gave, with the secrets in them masked. `redacted` is the number of masks."""
         return self._names.mask(names)
 
-    def next_id(self, kind: Literal["llm", "step", "agent", "tool", "mcp"] = "llm") -> str:
-        """Return a new id of an interaction, a step, an agent, a tool or an MCP connection, unique in this run."""
+    def next_id(self, kind: IdKind = "llm") -> str:
+        """Return a new id, unique in this run: of an interaction, a step, an agent, a tool, or a connection."""
         self.has_calls = self.has_calls or kind == "llm"
         return f"{kind}_{next(self._numbers[kind])}"
 

@@ -24,6 +24,7 @@ from trace_recorder.rerun.aiohttp_answers import AIOHTTP_ANSWERS
 from trace_recorder.rerun.answers import Answers, LibraryAnswers
 from trace_recorder.rerun.transport import AsyncReplaying, SyncReplaying, replaying_class
 from trace_recorder.rerun.urllib3_answers import URLLIB3_ANSWERS
+from trace_recorder.rerun.websocket_answers import WebsocketAnswers
 
 METHOD = "_calculate_retry_timeout"
 """The method that computes the pause before a retry, in the class `BaseClient` of each module in `MODULES`."""
@@ -93,6 +94,12 @@ class ReplayTransports:
         self._everywhere = TransportPatch(self.replaying)
         self._answers_all = False
         self._pauses = RetryPauses(self._is_answered)
+
+    def answer_websockets(self) -> None:
+        """Answer the websockets of clients too, whenever they are opened."""
+        websockets = WebsocketAnswers(self._answers, self._is_of_replay)
+        websockets.install()
+        self.undo.append(websockets.remove)
 
     def wrap(self, client: object) -> None:
         """Replace each transport of the client by a replaying transport.
@@ -189,8 +196,16 @@ class ReplayTransports:
 
     def _is_answered(self, http_client: Any) -> bool:
         """Return whether the retries of an HTTP client are answered from the recording and never by a provider."""
-        if self._answers.missing == "live" or library_of(http_client) is None:
+        if self._answers.missing == "live":
             return False
+        return library_of(http_client) is not None and self._is_answered_here(http_client)
+
+    def _is_of_replay(self, client: object) -> bool:
+        """Return whether a replay answers the client of an SDK, which may be None, or every client."""
+        http_client = getattr(client, "_client", None)
+        return self._answers_all or (library_of(http_client) is not None and self._is_answered_here(http_client))
+
+    def _is_answered_here(self, http_client: Any) -> bool:
         return self._answers_all or any(_answers_from(slot.get(), self._answers) for slot in slots_of(http_client))
 
     def skip_pauses(self, client: Any) -> None:

@@ -115,6 +115,7 @@ class Replay:
     def __enter__(self) -> Self:
         if self._instruments:
             self._installed.everywhere()
+        self._installed.answer_websockets()
         stand_in: StandIn = let_tool_run
         if self._stands_in:
             stand_in = self.tool_outcome

@@ -19,9 +19,14 @@ from zlib import crc32
 from trace_recorder.facts import (
     KINDS,
     FinalizeFact,
+    LLMErrorFact,
+    LLMResponseFact,
     LLMStreamFact,
     RemovalFact,
     StartFact,
+    StreamPart,
+    WebsocketEndFact,
+    WebsocketFramesFact,
     own_and_foreign_members,
 )
 from trace_recorder.signal_handlers import ours
@@ -59,7 +64,10 @@ _AGENT_IDS = frozenset({("agent_id",), ("parent_agent_id",)})
 DAMAGED = "damaged"
 """The kind of a text that is not a record."""
 _PACKED_LEVEL = 6
-_BEGINS = (b'"kind":"llm_stream"', b'"kind":"llm_response"', b'"kind":"llm_error"')
+_BEGINS = tuple(
+    f'"kind":"{kind.kind}"'.encode()
+    for kind in (LLMStreamFact, LLMResponseFact, LLMErrorFact, WebsocketFramesFact, WebsocketEndFact)
+)
 _HEAD_BYTES = 160
 _dump = make_json_writer(",", ":")
 
@@ -192,7 +200,7 @@ class RewrittenJournal:
         """Return the new values of the members of a part of a stream, by their paths."""
         self.counts.places[record.kind] += streams.places(record.offset)
         changed = streams.changed_part(record)
-        if changed is None or not isinstance(record.fact, LLMStreamFact):
+        if changed is None or not isinstance(record.fact, StreamPart):
             return {}
         members: dict[JsonPath, str] = {("zlib",): packed(changed, _PACKED_LEVEL)}
         if record.fact.chunk_ends is not None:

@@ -17,7 +17,15 @@ from itertools import accumulate
 from typing import BinaryIO, NamedTuple
 
 from trace_recorder.dialects.event_forms import PIECES
-from trace_recorder.facts import Fact, LLMErrorFact, LLMResponseFact, LLMStreamFact
+from trace_recorder.facts import (
+    Fact,
+    LLMErrorFact,
+    LLMResponseFact,
+    LLMStreamFact,
+    StreamPart,
+    WebsocketEndFact,
+    WebsocketFramesFact,
+)
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import Record, read_records
@@ -34,11 +42,11 @@ SPELLED = frozenset({*PIECES, *SPELLED_IN_LISTS})
 TEXT_OF_STREAM = ("zlib",)
 """The beginning of the path of each text of a stream."""
 _DECODER = json.JSONDecoder()
-_FRAMING = lazy_pattern(r"(?:data:)?[\s,\[\]]*(?:\[DONE\]\s*)?|event: ?[\w.]+\s*")
+_FRAMING = lazy_pattern(r"(?:data:|[<>] )?[\s,\[\]]*(?:\[DONE\]\s*)?|event: ?[\w.]+\s*")
 """Matches what is between the events of a stream and is no text: the names of fields and of events, and blanks."""
 
 StreamKey = tuple[str, int]
-"""The id of an interaction, and the number of its attempt."""
+"""The id of an interaction, and the number of its attempt. Or the id of a websocket, and -1."""
 
 
 class RecordSpan(NamedTuple):
@@ -68,10 +76,12 @@ def stream_key(fact: Fact) -> StreamKey | None:
     """Return which stream a fact belongs to, or None."""
     if isinstance(fact, LLMStreamFact | LLMResponseFact | LLMErrorFact):
         return fact.interaction_id, fact.attempt
+    if isinstance(fact, WebsocketFramesFact | WebsocketEndFact):
+        return fact.connection_id, -1
     return None
 
 
-def part_text(fact: LLMStreamFact) -> bytes | None:
+def part_text(fact: StreamPart) -> bytes | None:
     """Return the text of a part, or None if it is damaged."""
     try:
         return unpacked(fact.zlib)
@@ -96,7 +106,7 @@ class StreamScan:
         key = stream_key(record.fact)
         if key is None:
             return
-        if isinstance(record.fact, LLMStreamFact):
+        if isinstance(record.fact, StreamPart):
             self._open.setdefault(key, []).append(RecordSpan(record.offset, record.length))
         else:
             self._end(self._open.pop(key, []))
@@ -124,7 +134,7 @@ class StreamScan:
         data = self._file.read(part.length)
         self._file.seek(position)
         [record] = read_records(data)
-        if isinstance(record, Record) and isinstance(record.fact, LLMStreamFact):
+        if isinstance(record, Record) and isinstance(record.fact, StreamPart):
             return part_text(record.fact) or b""
         raise AssertionError("unreachable: the record was read before")
 
@@ -142,7 +152,7 @@ class StreamEdits:
         key = stream_key(record.fact)
         if key is None:
             return None
-        if not isinstance(record.fact, LLMStreamFact):
+        if not isinstance(record.fact, StreamPart):
             self._open.pop(key, None)
             return None
         stream, number = self._open.get(key, (self._edited.get(record.offset), 0))

@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Iterator
 from typing import Literal
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 
 FRAMING = "websocket"
@@ -32,7 +34,8 @@ def marked(direction: Direction, message: bytes) -> bytes:
 
 def read_marked(text: bytes) -> Iterator[tuple[Direction, bytes]]:
     """Yield the messages in a text with their directions. Lines before the first mark are left out."""
-    direction, lines = None, []
+    direction: Direction | None = None
+    lines: list[bytes] = []
     for line in text.removesuffix(b"\n").split(b"\n"):
         mark = line[: len(_INSIDE)]
         if mark in _DIRECTIONS:
@@ -63,4 +66,48 @@ def media_note(encoded: str) -> str:
         data = base64.b64decode(encoded, validate=True)
     except ours(binascii.Error, ValueError):
         data = encoded.encode("utf-8", "replace")
+    return _note(data)
+
+
+def _note(data: bytes) -> str:
     return f"[media: {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}]"
+
+
+def without_media(message: bytes, event_type: str) -> bytes:
+    """Return a message with a note in the place of its media. All other bytes stay as they are.
+
+    `event_type` is the `type` of the message, or empty. A message that is not UTF-8 becomes a note as a whole.
+    """
+    if event_type.endswith(_AUDIO_DELTA):
+        return _DELTA.sub(_with_note, message)
+    if event_type.endswith(_DELTA_END):
+        return message
+    for name, pattern in _MEDIA:
+        if name in message:
+            message = pattern.sub(_with_note, message)
+    if not message.isascii():
+        try:
+            message.decode()
+        except ours(UnicodeDecodeError):
+            return _note(message).encode()
+    return message
+
+
+def _with_note(match: re.Match[bytes]) -> bytes:
+    return match[1] + media_note(match[2].replace(b"\\/", b"/").decode("utf-8", "replace")).encode() + b'"'
+
+
+_AUDIO_DELTA, _DELTA_END = "audio.delta", ".delta"
+_STRING = rb'([^"\\]*+(?:\\/[^"\\]*+)*+)"'
+"""The rest of a string of base64. JSON may spell a slash as `\\/`."""
+_DELTA = lazy_pattern(rb'("delta"\s*:\s*")' + _STRING)
+_MEDIA = (
+    (b'"audio"', lazy_pattern(rb'("audio"\s*:\s*")' + _STRING)),
+    (b'"partial_image_b64"', lazy_pattern(rb'("partial_image_b64"\s*:\s*")' + _STRING)),
+    (b'"image_url"', lazy_pattern(rb'("image_url"\s*:\s*"data:(?:[^",\\]|\\/)*,)' + _STRING)),
+    (b'"image_generation_call"', lazy_pattern(rb'("result"\s*:\s*")([A-Za-z0-9+/=]{64,}+)"')),
+)
+"""The members of events that have media, each with a text that is in a message with such a member.
+
+Sources: OpenAI's reference of the events of Responses and of Realtime, and the types of its SDK.
+"""

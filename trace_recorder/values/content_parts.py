@@ -20,6 +20,11 @@ from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 _DATA_URI = lazy_pattern(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 _BASE64 = lazy_pattern(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
+MEDIA_NOTE = "[media: "
+"""The beginning of the note in the place of media that were not recorded (`storage/websocket_frames.py`).
+
+A part with such a note is no image.
+"""
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
 """The beginnings of images in base64, each with the type of the image. Ollama does not state the types of images."""
 
@@ -156,8 +161,10 @@ def _first_text(members: Mapping[str, Payload], *names: str) -> str | None:
     return next((value for name in names if isinstance(value := members.get(name), str)), None)
 
 
-def _of_address(address: str, kind: str | None = None) -> Image:
+def _of_address(address: str, kind: str | None = None) -> Image | None:
     match = _DATA_URI.match(address)
+    if match and address.startswith(MEDIA_NOTE, match.end()):
+        return None
     if match and "base64" in (match[2] or ""):
         return _of_base64(address[match.end() :], match[1] or kind)
     return Image(kind, url=address)

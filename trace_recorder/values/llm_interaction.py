@@ -62,6 +62,35 @@ def stated_error(error: Payload) -> ErrorInfo | None:
     return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), status)
 
 
+class Websocket(Struct, frozen=True, gc=False):
+    """A websocket to a model.
+
+    `api` is the dialect of its events. `timestamp` is when the handshake ended, and `duration_seconds` is how long the
+    websocket was open. `status` is that of the handshake. If the server refused the websocket, or the handshake failed,
+    `error` is the exception. `code` and `reason` are those of the closing handshake, and `ended_by` says who or what
+    ended the websocket. `sent` and `received` count messages. `warm_ups` counts the requests that only prepared the
+    server for later ones. Each member is missing if the journal does not state it.
+    """
+
+    connection_id: str
+    api: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    url: str | None = None
+    timestamp: str | None = None
+    status: int | None = None
+    error: ErrorInfo | None = None
+    duration_seconds: Seconds | None = None
+    code: int | None = None
+    reason: Text | None = None
+    ended_by: Text | None = None
+    sent: Count | None = None
+    received: Count | None = None
+    warm_ups: Count = 0
+
+    to_document = render
+
+
 class Attempt(Struct, frozen=True, gc=False):
     """One HTTP exchange of an interaction.
 

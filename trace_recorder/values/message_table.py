@@ -181,6 +181,8 @@ class MessageTable:
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
         self.messages: list[Message] = _Messages(messages) if puts_away else [*messages]
+        self.replaced: list[int] = []
+        """The numbers of the messages that were replaced, in this order."""
         self._numbers = {id(message): number for number, message in enumerate(self.messages)}
         self._keys: dict[Key, dict[int, bytes]] = {}
         self._with_ids: dict[Hashable, tuple[Message, Message]] = {}
@@ -206,6 +208,20 @@ class MessageTable:
         number = self._numbers.pop(id(message), None)
         if number is not None:
             self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
+
+    def replace(self, message: Message, known: Message) -> None:
+        """Replace a message by the same message, of which more is known.
+
+        It keeps its number, so all prompts that have it share what is known.
+        """
+        number = self._numbers.pop(id(message), None)
+        if number is None:
+            return
+        self.messages[number] = known
+        self.replaced.append(number)
+        self._numbers[id(known)] = number
+        for keys in self._keys.values():
+            keys.pop(number, None)
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return `numbered`, which is `message` with made-up ids.

@@ -271,7 +271,8 @@ class LLMResponse(Struct, frozen=True, gc=False):
     `blocks` are the parts of the answer in their order. `interleaved` has the blocks only if their order is not
     reasoning, content, tool calls. `finish_reason` is the provider's own word. A response without usage has a `Usage`
     without any counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`,
-    `service_tier`, …).
+    `service_tier`, …). If the user interrupted an answer that the model spoke, the user heard the first
+    `audio_end_ms` milliseconds of it. The other members have all that the model said.
     """
 
     content: Always[str | None] = None
@@ -283,6 +284,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
     interleaved: Annotated[tuple[Block, ...], Name("blocks")] = ()
     id: str | None = None
     choices: tuple[Choice, ...] = ()
+    audio_end_ms: Count | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
     given: Given = None
 

@@ -31,7 +31,7 @@ from trace_recorder.values.document_members import (
     render,
     renderer_of,
 )
-from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, Websocket
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import (
     LLMResponse,
@@ -254,6 +254,8 @@ class Trajectory(_ReadOnDemand):
     removals: tuple[Removal, ...] = ()
     mcp_servers: tuple[MCPServer, ...] = ()
     """The connections to MCP servers whose messages are on file."""
+    websockets: tuple[Websocket, ...] = ()
+    """The websockets to models that are on file."""
     journal_records: Count | None = field(default=None, compare=False)
     """How many records of its journal this trajectory covers, or None if the document does not state that."""
     path: NotInDocument[Path | None] = field(default=None, compare=False)

@@ -47,6 +47,7 @@ def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:
         "rewards": [reward.to_document() for reward in trajectory.rewards],
         "metrics": trajectory.metrics,
         "gaps": [gap.to_document() for gap in trajectory.gaps],
+        "websockets": [websocket.to_document() for websocket in trajectory.websockets],
     }
 
 

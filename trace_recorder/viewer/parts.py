@@ -278,7 +278,8 @@ def response_json(response: LLMResponse, limits: TextLimits) -> Json:
     choices: Sequence[Choice] = ()
     if len(response.choices) > 1:
         choices = response.choices
-    return without_none(given=_optional_json(response.given, limits)) | {
+    stated = without_none(given=_optional_json(response.given, limits), audio_end_ms=response.audio_end_ms)
+    return stated | {
         "id": response.id,
         "model": response.model,
         "finish_reason": response.finish_reason,

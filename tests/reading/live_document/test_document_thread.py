@@ -96,7 +96,7 @@ def test_few_documents_pause_for_longer(number: int, multiple: float) -> None:
 
     thread.waiting.update(dict.fromkeys(documents, 0.0))  # no thread is started
 
-    assert thread._pause_before(documents[0]) == pytest.approx(multiple * 0.01)
+    assert thread.pause_before(documents[0]) == pytest.approx(multiple * 0.01)
 
 
 def test_a_removed_document_delays_no_other() -> None:

@@ -31,7 +31,7 @@ STRUCTURE = frozenset(
     chunk_ends chunk_times url framing state media_type mime_type mimeType content_type format parent replay_of
     service_tier event_type version tool_name created_at service_tier code modality anthropic-version content-type
     x-stainless-retry-count system_fingerprint serviceTier anthropic_version phase effort trafficType timestamp sha256
-    connection_id direction transport server claudecode/toolUseId callId jsonrpc
+    connection_id direction transport subprotocol server claudecode/toolUseId callId jsonrpc
     retry-after-ms native_finish_reason completionReason blockReason encoding_format truncation speed inference_geo
     """.split()  # noqa: SIM905 - a list of quoted words is harder to read
 )

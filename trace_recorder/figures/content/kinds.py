@@ -241,6 +241,8 @@ _OF_THE_CALL = frozenset(
             "cache_control",
             "caller",
         ),
+        *("audio_end_ms", "conversation_id", "event_id", "generate", "modality", "modalities", "output_audio_format"),
+        *("output_modalities", "status_details", "stream_id", "voice"),
         *("duration", "language", "languages", "output_format", "quality", "size", "task"),
         *("citation", "completed_at", "container", "context", "context_management", "conversation", "created"),
         *("createTime", "created_at", "diagnostics", "done", "done_reason", "error", "eval_duration"),
@@ -268,6 +270,8 @@ def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
             yield from (inner for element in value for inner in _contents_of_listed(name, element))
         elif name in _FILTERS:
             yield from [Content(BLOCKED, "beside", value)] * _is_blocked(value)
+        elif name == "audio" and isinstance(value, dict) and value.keys() <= {"input", "output"}:
+            continue  # the formats and voices of a session
         elif value not in (None, "", [], {}, False) and name not in _OF_THE_CALL:
             yield Content(_MEMBERS.get(name, name), "beside", value)
 

@@ -327,6 +327,7 @@ def read_atif_response(
         model=step.get("model_name"),
         id=extra.get("response_id"),
         choices=(choice, *map(_choice, extra.get("other_choices") or ())),
+        audio_end_ms=extra.get("audio_end_ms"),
         extra={**(extra.get("response_extra") or {}), **prompt, **kept},
     )
 

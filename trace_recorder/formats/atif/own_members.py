@@ -31,6 +31,7 @@ class CallExtra(TypedDict, total=False):
     model_asked_for: Payload
     response_id: Payload
     finish_reason: Payload
+    audio_end_ms: Payload
     other_choices: Payload
     choice_extra: Payload
     response_extra: Payload
@@ -91,7 +92,7 @@ AGENT_EXTRA = frozenset(AgentExtra.__annotations__)
 
 
 def values_of_connections(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]:
-    """Return the MCP servers, or the calls of servers, that our view wrote.
+    """Return the MCP servers, the calls of servers, or the websockets, that our view wrote.
 
     Another tool may have a list of its own in this place. Its elements do not name a connection.
     """

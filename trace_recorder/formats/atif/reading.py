@@ -25,7 +25,7 @@ from trace_recorder.formats.foreign_runs.run import ForeignRun
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.reading.document import read_value
 from trace_recorder.reading.steps import step_of
-from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction, Websocket
 from trace_recorder.values.messages import MCPServer, Payload, ToolResult, without_none
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.structs import replace
@@ -93,6 +93,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
         gaps=_values(Gap, extra.get("gaps")),
         removals=tuple(read_value(Removal, one) for one in extra.get("removals") or ()),
         mcp_servers=values_of_connections(MCPServer, extra.get("mcp_servers")),
+        websockets=values_of_connections(Websocket, extra.get("websockets")),
     )
 
 

@@ -159,6 +159,7 @@ def _extra_of_call(turn: Turn) -> dict[str, Payload]:
         model_asked_for=call.model,
         response_id=response.id,
         finish_reason=response.finish_reason,
+        audio_end_ms=response.audio_end_ms,
         other_choices=[choice.to_document() for choice in response.choices[1:]] or None,
         choice_extra=None,
         response_extra=_without(response.extra, {EXTRA_KEY}),

@@ -18,7 +18,7 @@ from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import NumberedMessages
-from trace_recorder.values.messages import MCPServer, Payload
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally
 from trace_recorder.values.trajectory import Gap, History
 
@@ -60,10 +60,9 @@ class DocumentCalls:
         """Return the first interaction that was made. If a recording gave all answers, return the first interaction."""
         return self._fold.first_made()
 
-    @property
-    def mcp_servers(self) -> tuple[MCPServer, ...]:
-        """The connections to MCP servers."""
-        return self._fold.mcp_servers
+    def connections(self) -> dict[str, Payload]:
+        """Return the fields of the trajectory with connections to MCP servers and to models."""
+        return self._fold.connection_fields()
 
     def have_long_prompts(self) -> bool:
         """Return whether the complete messages of all calls and steps are together larger than `inline_bytes`."""

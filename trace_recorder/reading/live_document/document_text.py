@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.interactions import unreadable_gaps
@@ -61,6 +62,8 @@ class EncodedTexts:
         self._kept: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._sizes = array("q")
+        self._replaced = 0
+        """How many of the messages that were replaced in the table are encoded again."""
         self._render = renderer_of(Message)
 
     def encode(self, value: Payload) -> bytes:
@@ -71,10 +74,16 @@ class EncodedTexts:
             return _encode_described(value)
 
     def measure_new(self, table: MessageTable) -> None:
-        """Encode the messages that were added to the table since the last call of this method, and keep their sizes."""
-        for number in range(len(self._sizes), len(table.messages)):
+        """Encode the messages that are new in the table since the last call of this method, and keep their sizes.
+
+        A message that was replaced since then is encoded again.
+        """
+        known, replaced = len(self._sizes), table.replaced[self._replaced :]
+        self._replaced = len(table.replaced)
+        self._sizes.extend(repeat(0, len(table.messages) - known))
+        for number in chain(filter(known.__gt__, replaced), range(known, len(table.messages))):
             text = self.encode(self._render(table.messages[number]))
-            self._sizes.append(len(text))
+            self._sizes[number] = len(text)
             self._keep(number, text)
 
     def size_of(self, numbers: Iterable[int]) -> int:

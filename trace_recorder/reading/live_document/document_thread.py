@@ -151,11 +151,11 @@ class DocumentThread:
         while waiting := [*self.waiting]:
             first, cheapest = waiting[0], self._cheapest()
             # The writes of cheaper documents are spread over the whole wait of the first document.
-            paid_at = self._counted_from + self._overtaken_seconds + self._pause_before(first)
+            paid_at = self._counted_from + self._overtaken_seconds + self.pause_before(first)
             ready_at = max(paid_at, self._rested_at(first))
             if cheapest is not None and cheapest is not first:
-                overtaken = self._overtaken_seconds + self._pause_before(cheapest)
-                may_overtake = overtaken <= max(self._pause_before(first), first.limits.min_pause_seconds)
+                overtaken = self._overtaken_seconds + self.pause_before(cheapest)
+                may_overtake = overtaken <= max(self.pause_before(first), first.limits.min_pause_seconds)
                 cheapest_at = max(self._counted_from + 2 * overtaken, self._rested_at(cheapest))
                 if may_overtake and cheapest_at < ready_at:
                     first, ready_at = cheapest, cheapest_at
@@ -186,7 +186,7 @@ class DocumentThread:
             heappop(self._by_pause)
         return None
 
-    def _pause_before(self, document: WaitingDocument) -> float:
+    def pause_before(self, document: WaitingDocument) -> float:
         """Return the pause before a write of this document, in seconds."""
         return self._multiple() * _least_pause_before(document)
 
@@ -203,7 +203,7 @@ class DocumentThread:
 
         If the write took longer than predicted, the next document waits for the rest of the pause.
         """
-        pause, multiple = self._pause_before(document), self._multiple()
+        pause, multiple = self.pause_before(document), self._multiple()
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # if a strict run raises, the thread must not end
         owed = max(multiple * _least_pause_before(document) - pause, 0.0)

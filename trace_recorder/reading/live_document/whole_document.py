@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.reading.run_facts import NO_CONNECTIONS
 from trace_recorder.reading.run_fold import RunFold
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
@@ -26,7 +27,7 @@ from trace_recorder.storage.atomic_write import Buffer, SpooledBytes, replace_fi
 from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
-from trace_recorder.values.messages import MCPServer, Payload
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import Tally
 from trace_recorder.values.trajectory import Gap, History, Status
 
@@ -142,9 +143,9 @@ class WholeDocument:
     def _content(self, steps: SpooledBytes) -> Iterator[Buffer]:
         """Yield the text of the document. `steps` keeps the texts of the steps until all calls are written."""
         run, calls = self._run_fold.run, self._calls
-        first, counts, gaps, servers = None, Tally(), list[Gap](), tuple[MCPServer, ...]()
+        first, counts, gaps, connections = None, Tally(), list[Gap](), NO_CONNECTIONS
         if calls is not None:
-            first, servers = calls.first_made(), calls.mcp_servers
+            first, connections = calls.first_made(), calls.connections()
         outline = run.outline(self._status, first)
         yield b"{\n" + _members(outline.head()) + b',\n"llm_interactions": ['
         if calls is not None:
@@ -154,7 +155,7 @@ class WholeDocument:
             self._pause()
             yield part
         metrics = counts.metrics(run.redactions)
-        outline = run.outline(self._status, None, metrics=metrics, gaps=gaps, mcp_servers=servers)
+        outline = run.outline(self._status, None, metrics=metrics, gaps=gaps, connections=connections)
         yield from (b"],\n", _members(outline.tail(self.history)), b"\n}\n")
 
 

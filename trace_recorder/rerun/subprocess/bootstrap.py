@@ -178,7 +178,9 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
 
     def install(self) -> None:
         """Answer the requests of every HTTP client in this process, and its tool calls, from now on."""
-        ReplayTransports(self).everywhere()
+        transports = ReplayTransports(self)
+        transports.everywhere()
+        transports.answer_websockets()
         origin = ReplayOf(self._handoff.trajectory_id, Path(self._handoff.journal).name)
         self._stand_in_for_tools(origin, run=self._handoff.tools == "live")
 

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS
@@ -21,9 +21,9 @@ from trace_recorder.facts import (
     AnnotationFact,
     ItemFact,
     Json,
-    LLMStreamFact,
     MCPMessageFact,
     RewardFact,
+    StreamPart,
 )
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
@@ -87,7 +87,7 @@ _MEMBERS: Vocabulary = {
         (
             *("schema", "recorder", "python", "platform", "provider", "status", "interaction_id", "api", "method"),
             *("framing", "parent_execution_id", "step_id", "execution_id", "state"),
-            *("name", "call_id", "type", "connection_id", "server", "transport", "direction"),
+            *("name", "call_id", "type", "connection_id", "server", "transport", "direction", "subprotocol"),
         ),
         Kept.IDENTIFIER,
     ),
@@ -97,14 +97,14 @@ _MEMBERS: Vocabulary = {
             *("n", "s", "attempt", "stream", "inferred", "run_inferred", "time_to_first_token_seconds", "bytes"),
             *("time_to_last_token_seconds", "continues", "duration_seconds", "complete", "chunks", "events", "polled"),
             *("last_event", "step_number", "lakeview_step", "places", "yielded", "replayed", "weight", "began"),
-            "exit_code",
+            *("exit_code", "code", "sent", "received"),
         ),
         Kept.NUMBER,
     ),
     **dict.fromkeys(
         (
             *("task", "session", "what", "why", "final_result", "ended_by", "message", "agent", "reflection", "result"),
-            *("returned", "explanation"),
+            *("returned", "explanation", "reason"),
         ),
         Kept.VALUE,
     ),
@@ -144,7 +144,7 @@ class TextlessRecords:
 
     def saved_data(self, kind: str, data: Json, mask_stream: MaskStream) -> Json:
         """Return the data of a record that is on file without its texts. A part of a stream is packed again."""
-        if kind == LLMStreamFact.kind:
+        if kind in _UNCHANGED:
             return self.data(kind, _part_without_texts(data, mask_stream))
         return self.data(kind, data)
 
@@ -236,7 +236,8 @@ class TextlessRecords:
             host = f"{self.digests.of_text(address.host)[6:-1] or 'unknown'}.invalid"
         operation = self.digests.of_identifier(address.operation.lstrip("/"))
         operation = _PART_OF_PATH.sub(lambda part: self.digests.of_identifier(part[0]), operation)
-        return f"https://{host}/{operation}".rstrip("/")
+        scheme = "wss" if str(value).startswith("ws") else "https"
+        return f"{scheme}://{host}/{operation}".rstrip("/")
 
     def _key(self, value: Payload) -> Payload:
         if value in _ANNOTATIONS:
@@ -286,13 +287,13 @@ _SPECIAL: Mapping[str, Callable[[TextlessRecords, Payload], Payload]] = {
     "key": TextlessRecords._key,
     "content": TextlessRecords._content,
     "items": TextlessRecords._items,
-    "headers": TextlessRecords._headers,
+    **dict.fromkeys(("headers", "response_headers"), TextlessRecords._headers),
     "url": TextlessRecords._url,
 }
 """How the members are read that no vocabulary describes."""
 _LEFT_OUT = frozenset({"strings", "host"})
 """The digests of large strings are in the value. Who knows the host learns only whether the writer is alive."""
-_UNCHANGED: Mapping[str, frozenset[str]] = {LLMStreamFact.kind: STREAM_MEMBERS}
+_UNCHANGED: Mapping[str, frozenset[str]] = {part.kind: STREAM_MEMBERS for part in get_args(StreamPart)}
 _NOTHING: frozenset[str] = frozenset()
 
 

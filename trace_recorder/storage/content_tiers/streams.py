@@ -16,7 +16,7 @@ from trace_recorder.storage.content_tiers.structure import Structure
 from trace_recorder.storage.content_tiers.text_digests import TextDigests
 from trace_recorder.values.json_text import STRING, make_json_writer
 
-_DATA = lazy_pattern(r"(?:data: ?)?(?=[{\[])")
+_DATA = lazy_pattern(r"(?:data: ?|[<>] )?(?=[{\[])")
 _FIELD = lazy_pattern(r"event: ?[A-Za-z][\w.-]{0,80}|data: ?\[DONE\]")
 _PIECE = lazy_pattern(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _MOST_FORMS = 4
@@ -73,7 +73,7 @@ class TextlessStream:
 def _form_of(line: str) -> EventForm | None:
     """Return the form of an event with one piece of a text, whose other members are the same in the next events."""
     begin = _PIECE.search(line)
-    if begin is None or not line.startswith(("data: ", "{")):
+    if begin is None or not line.startswith(("data: ", "{", "< ", "> ")):
         return None
     literal = STRING.match(line, begin.end())
     if literal is None or _PIECE.search(line, literal.end()):

@@ -57,6 +57,7 @@ function Inner({ part, markdown, file }: Omit<Props, "whole">) {
       );
     case "json":
       if (part.cut) return <LongText text={part.text ?? ""} />;
+      if (part.kind === "audio" && transcriptOf(part.value) !== undefined) return <Spoken text={transcriptOf(part.value)!} />;
       return (
         <div class="json-part">
           {part.kind && <span class="muted">{visible(part.kind)}</span>}
@@ -87,6 +88,21 @@ function CutNote({ part, whole }: { part: Part; whole?: LoadWhole | undefined })
       )}
     </div>
   );
+}
+
+/** The transcript of speech. The model had the speech itself. */
+function Spoken({ text }: { text: string }) {
+  return (
+    <div class="json-part">
+      <span class="muted">spoken</span>
+      <LongText text={text} />
+    </div>
+  );
+}
+
+function transcriptOf(value: unknown): string | undefined {
+  const transcript = (value as { transcript?: unknown } | null)?.transcript;
+  return typeof transcript === "string" ? transcript : undefined;
 }
 
 export function Reasoning({ text }: { text: string }) {

@@ -288,6 +288,32 @@ export interface RunHead {
   rewards: Reward[];
   metrics: Record<string, number>;
   gaps: { timestamp: string | null; what: string; why: string }[];
+  /** The websockets to models, in the order in which they were opened. */
+  websockets: Websocket[];
+}
+
+/** A websocket to a model. A member that the journal does not state is missing. */
+export interface Websocket {
+  connection_id: string;
+  api?: string;
+  provider?: string;
+  model?: string;
+  url?: string;
+  timestamp?: string;
+  /** The status of the handshake. */
+  status?: number;
+  /** Why there is no websocket. */
+  error?: ErrorInfo;
+  duration_seconds?: number;
+  /** The code and the reason of the closing handshake. */
+  code?: number;
+  reason?: string;
+  ended_by?: string;
+  /** How many messages passed. */
+  sent?: number;
+  received?: number;
+  /** Requests that only prepared the server. They are no calls. */
+  warm_ups?: number;
 }
 
 /** Tokens as the provider states them. */
@@ -519,6 +545,8 @@ export interface Response {
   choices?: { index: number; finish_reason: string | null; parts: Part[]; extra?: Part | null }[];
   usage: Usage | null;
   extra?: Part | null;
+  /** How many milliseconds of a spoken answer the user heard before interrupting it. */
+  audio_end_ms?: number;
   /** An answer that the agent recorded by hand in a form of its own. */
   given?: Part | null;
 }

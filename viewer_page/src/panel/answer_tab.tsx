@@ -37,6 +37,11 @@ export function AnswerTab({ call }: { call: Call }) {
           <PartView part={part} markdown whole={whole} />
         </Labelled>
       ))}
+      {response?.audio_end_ms !== undefined && (
+        <Labelled label="heard" look="bad">
+          the first {count(response.audio_end_ms)} ms, then the user interrupted
+        </Labelled>
+      )}
       {response && <Rest response={response} whole={whole} />}
     </>
   );

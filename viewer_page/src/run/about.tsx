@@ -3,9 +3,25 @@ import { JsonTree } from "../content/json_tree";
 import { LongText } from "../content/long_text";
 import { Parts } from "../content/parts";
 import { visible } from "../content/visible";
-import { dateTime, duration } from "../ui/format";
+import { count, dateTime, duration } from "../ui/format";
+import type { Websocket } from "../data/types";
 import { useRun } from "./context";
 import { Labelled } from "./labelled";
+
+function websocketText(websocket: Websocket): string {
+  const { error, duration_seconds, code, reason, sent, received, warm_ups } = websocket;
+  return [
+    websocket.url ?? websocket.connection_id,
+    error && `refused: ${error.type}: ${error.message}`,
+    duration_seconds !== undefined && `open for ${duration(duration_seconds)}`,
+    sent !== undefined && received !== undefined && `${count(sent)} messages sent and ${count(received)} received`,
+    warm_ups && `${count(warm_ups)} warm-ups`,
+    code !== undefined && `closed with code ${code} ${reason ?? ""}`.trim(),
+    websocket.ended_by,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
 
 export function About() {
   const { outline } = useRun();
@@ -43,6 +59,15 @@ export function About() {
               <li key={at}>
                 {visible(gap.what)}: {visible(gap.why)}
               </li>
+            ))}
+          </ul>
+        </Labelled>
+      )}
+      {run.websockets.length > 0 && (
+        <Labelled label="websockets">
+          <ul>
+            {run.websockets.map((websocket) => (
+              <li key={websocket.connection_id}>{visible(websocketText(websocket))}</li>
             ))}
           </ul>
         </Labelled>
