@@ -157,6 +157,7 @@ def test_every_own_text_of_a_fact_is_structure_or_a_text() -> None:
             "task",
         ),
         *("type", "message", "what", "why", "url", "headers", "text", "base64", "explanation", "reflection"),
+        *("response_headers", "subprotocol", "reason"),
     }
 
 
