@@ -182,6 +182,25 @@ def test_the_key_and_split_secrets_are_masked(tmp_path: Path) -> None:
     assert ("".join(deltas).startswith("it is [REDACTED:"), "".join(deltas).endswith(", yes")) == (True, True)
 
 
+def test_a_key_in_the_address_or_in_a_subprotocol_is_masked(tmp_path: Path) -> None:
+    """Pages in browsers and some clients of Azure can set no header, and give their key in one of these."""
+    path, token, in_address = tmp_path / "run.json", "own-7c41-9f03-b2e8", "0a1b2c3d" * 4
+    chosen = f"openai-insecure-api-key.{token}"
+    with TrajectoryRecorder(path, strict=True) as recorder:
+        headers = [(b"Sec-WebSocket-Protocol", f"realtime, {chosen}, openai-beta.realtime-v1".encode())]
+        url = f"wss://a.openai.azure.com/openai/realtime?deployment=d&api-key={in_address}"
+        connection = begin_websocket(Binding(RecorderTarget(recorder), None), url, headers)
+        assert connection is not None
+        connection.opened(101, [(b"sec-websocket-protocol", chosen.encode())], chosen)
+        connection.sent(event("session.update", session={"instructions": f"{token} and {in_address}"}))
+        connection.ended("the server closed it", 3000, f"the key {token} is not known")
+
+    [start] = facts(path, "websocket_start")
+    on_file = b"".join([path.with_suffix(".jsonl").read_bytes(), *frames_on_file(path, "sent")]).decode()
+    assert [start["model"], token in on_file, in_address in on_file] == ["d", False, False]
+    assert start["subprotocol"].startswith("openai-insecure-api-key.[REDACTED")
+
+
 def test_texts_can_be_left_out_and_removed(tmp_path: Path) -> None:
     """A run without texts has none in its messages, and a text can be removed from them later."""
     messages = [

@@ -103,7 +103,8 @@ class WebsocketInRun:
     def _write_start(self, handshake: Handshake) -> None:
         run, endpoint, error = self.run, handshake.endpoint, handshake.error
         run.learn(*headers.secrets(handshake.headers, handshake.url))
-        names = run.named(**without_none(provider=endpoint.provider, model=endpoint.model))
+        given = without_none(provider=endpoint.provider, model=endpoint.model, subprotocol=handshake.subprotocol)
+        names = run.named(**given)
         answer = None if handshake.status is None else headers.kept(handshake.response_headers)
         seconds = None if handshake.answered_at is None else round(handshake.answered_at - handshake.began, 6)
         fact = WebsocketStartFact(
@@ -111,7 +112,6 @@ class WebsocketInRun:
             api=endpoint.api,
             status=handshake.status,
             duration_seconds=seconds,
-            subprotocol=handshake.subprotocol,
             url=clean_url(handshake.url),
             headers=headers.kept(handshake.headers),
             response_headers=answer,
