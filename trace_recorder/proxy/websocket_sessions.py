@@ -62,7 +62,7 @@ class WebsocketSession:
         if self._session is None:
             await self._begin(request)
         else:
-            self._context = self._session.context_for(request)
+            self._context = self._sessions.use(self._session, request)
         if self._connection is not None:
             await asyncio.create_task(self._connection.sent_in_event_loop(message), context=self._context)
 
