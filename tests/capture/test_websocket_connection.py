@@ -13,7 +13,7 @@ import pytest
 
 from tests.capture.websocket_programs import KEY, events_on_file, facts, frames_on_file
 from tests.processes import python
-from tests.websocket_provider import serving_websockets
+from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS, answer, create
 from trace_recorder import TrajectoryRecorder, load, redact, validate
 from trace_recorder.attach.lifecycle import RecorderTarget
@@ -265,7 +265,7 @@ with TrajectoryRecorder(sys.argv[2]) as recorder:
 @pytest.mark.parametrize(("which", "lines"), [("wrapped", 0), ("other", 1)])
 def test_only_websockets_that_are_not_recorded_are_warned_of(which: str, lines: int, tmp_path: Path) -> None:
     """A connection of a client that was not wrapped is named at the end of the run."""
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         ended = python(PROGRAM, url, tmp_path / "run.json", which)
 
@@ -287,7 +287,7 @@ def test_a_program_that_is_run_is_recorded(tmp_path: Path) -> None:
     ended = subprocess.run([*command, sys.executable, *sys.argv[3:], sys.argv[1], "-", "-"])
     sys.exit(ended.returncode)
     """
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         ended = python(code, server.url, tmp_path / "run.json", program)
 
     calls = load(tmp_path / "run.json").llm_interactions
@@ -296,7 +296,7 @@ def test_a_program_that_is_run_is_recorded(tmp_path: Path) -> None:
 
 def test_the_proxy_is_told_who_records(tmp_path: Path) -> None:
     """Under `trace-recorder proxy`, the handshake of a recorded connection has the header of recorded requests."""
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         code = f"import os; os.environ['{PROXY_VARIABLE}'] = {server.url!r}\n{PROGRAM}"
         ended = python(code, server.url, tmp_path / "run.json", "other")
 

@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection
 
 from tests.proxy.running import RunningProxy, proxying
-from tests.websocket_model import serving_websockets
+from tests.websocket_provider import serving_websockets
 from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel
 
 HEAD_END = b"\r\n\r\n"

@@ -20,7 +20,8 @@ from websockets.sync.server import ServerConnection
 
 from tests.proxy.running import RunningProxy, proxying
 from tests.scripted_model import SCRIPT, Model, script_of
-from tests.websocket_model import WebsocketModel, serving_websockets
+from tests.websocket_model import WebsocketModel
+from tests.websocket_provider import serving_websockets
 from trace_recorder import load
 from trace_recorder.capture.proxy_header import RECORDED_HEADER
 from trace_recorder.facts import (

@@ -18,7 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
 from tests.scripted_model import SCRIPT, Model, script_of
-from tests.websocket_model import WebsocketModel, serving_websockets
+from tests.websocket_model import WebsocketModel
+from tests.websocket_provider import serving_websockets
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # openai 3.57 does not
