@@ -100,7 +100,7 @@ class MessageTaker(Protocol):
     async def opened(self, status: int, headers: Headers) -> None:
         """Take the head of the server's answer. With another status than 101 there is no websocket."""
 
-    async def message(self, direction: Direction, message: str | bytes) -> None:
+    async def message(self, direction: Direction, message: bytes) -> None:
         """Take a message before its last bytes pass."""
 
     def unreadable(self, why: str) -> None:
