@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,9 @@ from urllib.parse import quote
 import pytest
 
 from tests.capture.websocket_programs import KEY, events_on_file, facts, frames_on_file
+from tests.limits import limited
 from tests.processes import python
+from tests.waiting import PATIENCE
 from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS, answer, create
 from trace_recorder import TrajectoryRecorder, load, redact, validate
@@ -231,6 +234,35 @@ def test_a_closed_connection_records_nothing_more(tmp_path: Path) -> None:
     [end] = facts(path, "websocket_end")
     assert (end["ended_by"], end["reason"], end["sent"], end["received"]) == ("the client closed it", "bye", 0, 0)
     assert list(load(path).llm_interactions) == []
+
+
+def test_a_run_ends_although_its_messages_are_being_masked(tmp_path: Path) -> None:
+    """A run that ends does not wait for ever: a redactor may be slow, or its thread may wait for this one."""
+    is_masking, may_go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> str:
+        if "whisper" in text:
+            is_masking.set()
+            may_go_on.wait()
+        return text
+
+    recorder = limited(lock_timeout_seconds=0.01)(tmp_path / "run.json", redact=slow)
+    recorder.start()
+    connection = begin_websocket(Binding(RecorderTarget(recorder), None), "wss://api.openai.com/v1/realtime", ())
+    assert connection is not None
+    connection.opened(101)
+    connection.sent(event("session.update", session={"instructions": "whisper"}))
+    asking = threading.Thread(target=connection.sent, args=(event("response.create"),), daemon=True)
+    asking.start()
+    is_masking.wait()
+    ending = threading.Thread(target=recorder.finalize, daemon=True)
+    ending.start()
+    ending.join(PATIENCE)
+    has_ended = not ending.is_alive()
+    may_go_on.set()
+    asking.join()
+
+    assert has_ended
 
 
 PROGRAM = """

@@ -156,8 +156,11 @@ class WebsocketInRun:
             exchange.ended_without_waiting(error_text(ending.error), ending.error)
 
     def _write_end(self, ending: Ending) -> None:
-        self.write_messages()
+        """Write the messages that wait, and the end. Any thread may call this, and waits for a second at most."""
         if self._frames.finish():
+            with self.run.guard.protect("record the messages of a websocket"), self._frames.held() as is_held:
+                if is_held:
+                    self._frames.flush(last=True)
             fact = WebsocketEndFact(
                 connection_id=self.connection_id,
                 duration_seconds=round(monotonic_seconds() - self._began, 6),
