@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
+from websockets.sync.server import ServerConnection
 
 from tests.provider import Request
 from tests.scripted_model import Model
@@ -74,14 +73,3 @@ class WebsocketModel:
             yield json.dumps(completed | lane)
         response = completed["response"]
         self._items[response["id"]] = [*before, *added, *response["output"]]
-
-
-@contextmanager
-def serving_websockets(answer: Callable[[ServerConnection], None], **options: Any) -> Iterator[str]:
-    """Run a server that gives each websocket to `answer`, in a thread. Yield its address, with the scheme `http`."""
-    with serve(answer, "127.0.0.1", 0, max_size=None, **options) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
-        server.shutdown()
-        thread.join()

@@ -69,26 +69,24 @@ Script = Callable[[Session], None]
 class WebsocketServer:
     """The server. `refusals` has the statuses with which the first handshakes are refused."""
 
+    url: str
+    """The URL without a path, with the scheme of HTTP."""
+
     def __init__(self, scripts: Sequence[Script], refusals: Sequence[int]) -> None:
         self._scripts = list(scripts)
         self._refusals = list(refusals)
         self.sessions: list[Session] = []
         self.requests: list[Any] = []
-        self.server = serve(self._handle, "127.0.0.1", 0, process_request=self._answer, max_size=None)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
 
-    @property
-    def url(self) -> str:
-        """The URL without a path, with the scheme of HTTP."""
-        return f"http://127.0.0.1:{self.server.socket.getsockname()[1]}"
-
-    def _answer(self, connection: ServerConnection, request: Any) -> Any:
+    def answer(self, connection: ServerConnection, request: Any) -> Any:
+        """Return the refusal of a handshake, or None to accept it."""
         self.requests.append(request)
         if self._refusals:
             return connection.respond(HTTPStatus(self._refusals.pop(0)), "no\n")
         return None
 
-    def _handle(self, connection: ServerConnection) -> None:
+    def play(self, connection: ServerConnection) -> None:
+        """Play the next script."""
         session = Session(connection)
         self.sessions.append(session)
         script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
@@ -98,12 +96,21 @@ class WebsocketServer:
 
 
 @contextmanager
-def serving_websockets(*scripts: Script, refusals: Sequence[int] = ()) -> Iterator[WebsocketServer]:
+def serving_scripts(*scripts: Script, refusals: Sequence[int] = ()) -> Iterator[WebsocketServer]:
     """Serve scripts until the block ends."""
     server = WebsocketServer(scripts, refusals)
-    server.thread.start()
-    try:
+    with serving_websockets(server.play, process_request=server.answer) as server.url:
         yield server
-    finally:
-        server.server.shutdown()
-        server.thread.join()
+
+
+@contextmanager
+def serving_websockets(answer: Callable[[ServerConnection], None], **options: Any) -> Iterator[str]:
+    """Run a server that gives each websocket to `answer`, in a thread. Yield its address, with the scheme `http`."""
+    with serve(answer, "127.0.0.1", 0, max_size=None, **options) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

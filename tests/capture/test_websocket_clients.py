@@ -14,7 +14,7 @@ from tests.capture.websocket_programs import (
     kinds,
     received_on_file,
 )
-from tests.websocket_provider import serving_websockets
+from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS, SPEECH
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.storage.websocket_frames import media_note
@@ -44,7 +44,7 @@ def sent_on_file(path: Path) -> list[Payload]:
 def test_a_program_gets_what_it_gets_unrecorded(name: str, way: str, tmp_path: Path) -> None:
     """Events, their classes, exceptions and closing codes are the same. What the server sent and got is on file."""
     scenario, path = SCENARIOS[name], tmp_path / "run.json"
-    with serving_websockets(scenario.script) as server:
+    with serving_scripts(scenario.script) as server:
         unrecorded = WAYS[way](scenario, server.url, lambda client: client)
         with TrajectoryRecorder(path, strict=True) as recorder:
             recorded = WAYS[way](scenario, server.url, recorder.wrap)
@@ -73,7 +73,7 @@ ORDERS = {
 def test_the_order_on_file_is_that_of_cause_and_effect(name: str, tmp_path: Path) -> None:
     """A websocket begins before its responses and ends after them."""
     scenario, path = SCENARIOS[name], tmp_path / "run.json"
-    with serving_websockets(scenario.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(scenario.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         WAYS["sync"](scenario, server.url, recorder.wrap)
 
     parts = {"llm_stream", "websocket_frames"}  # a thread may write them at any time
@@ -84,7 +84,7 @@ def test_the_order_on_file_is_that_of_cause_and_effect(name: str, tmp_path: Path
 def test_messages_that_wait_are_written_before_a_request(tmp_path: Path) -> None:
     """What the client sent before it asked for a response is on file before the request."""
     scenario, path = SCENARIOS["realtime"], tmp_path / "run.json"
-    with serving_websockets(scenario.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(scenario.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         WAYS["sync"](scenario, server.url, recorder.wrap)
 
     journal = path.with_suffix(".jsonl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.capture.websocket_programs import KEY, events_on_file, facts, frames_on_file
+from tests.limits import limited
 from tests.processes import python
-from tests.websocket_provider import serving_websockets
+from tests.waiting import PATIENCE
+from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS, answer, create
 from trace_recorder import TrajectoryRecorder, load, redact, validate
 from trace_recorder.attach.lifecycle import RecorderTarget
@@ -182,6 +185,25 @@ def test_the_key_and_split_secrets_are_masked(tmp_path: Path) -> None:
     assert ("".join(deltas).startswith("it is [REDACTED:"), "".join(deltas).endswith(", yes")) == (True, True)
 
 
+def test_a_key_in_the_address_or_in_a_subprotocol_is_masked(tmp_path: Path) -> None:
+    """Pages in browsers and some clients of Azure can set no header, and give their key in one of these."""
+    path, token, in_address = tmp_path / "run.json", "own-7c41-9f03-b2e8", "0a1b2c3d" * 4
+    chosen = f"openai-insecure-api-key.{token}"
+    with TrajectoryRecorder(path, strict=True) as recorder:
+        headers = [(b"Sec-WebSocket-Protocol", f"realtime, {chosen}, openai-beta.realtime-v1".encode())]
+        url = f"wss://a.openai.azure.com/openai/realtime?deployment=d&api-key={in_address}"
+        connection = begin_websocket(Binding(RecorderTarget(recorder), None), url, headers)
+        assert connection is not None
+        connection.opened(101, [(b"sec-websocket-protocol", chosen.encode())], chosen)
+        connection.sent(event("session.update", session={"instructions": f"{token} and {in_address}"}))
+        connection.ended("the server closed it", 3000, f"the key {token} is not known")
+
+    [start] = facts(path, "websocket_start")
+    on_file = b"".join([path.with_suffix(".jsonl").read_bytes(), *frames_on_file(path, "sent")]).decode()
+    assert [start["model"], token in on_file, in_address in on_file] == ["d", False, False]
+    assert start["subprotocol"].startswith("openai-insecure-api-key.[REDACTED")
+
+
 def test_texts_can_be_left_out_and_removed(tmp_path: Path) -> None:
     """A run without texts has none in its messages, and a text can be removed from them later."""
     messages = [
@@ -212,6 +234,35 @@ def test_a_closed_connection_records_nothing_more(tmp_path: Path) -> None:
     [end] = facts(path, "websocket_end")
     assert (end["ended_by"], end["reason"], end["sent"], end["received"]) == ("the client closed it", "bye", 0, 0)
     assert list(load(path).llm_interactions) == []
+
+
+def test_a_run_ends_although_its_messages_are_being_masked(tmp_path: Path) -> None:
+    """A run that ends does not wait for ever: a redactor may be slow, or its thread may wait for this one."""
+    is_masking, may_go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> str:
+        if "whisper" in text:
+            is_masking.set()
+            may_go_on.wait()
+        return text
+
+    recorder = limited(lock_timeout_seconds=0.01)(tmp_path / "run.json", redact=slow)
+    recorder.start()
+    connection = begin_websocket(Binding(RecorderTarget(recorder), None), "wss://api.openai.com/v1/realtime", ())
+    assert connection is not None
+    connection.opened(101)
+    connection.sent(event("session.update", session={"instructions": "whisper"}))
+    asking = threading.Thread(target=connection.sent, args=(event("response.create"),), daemon=True)
+    asking.start()
+    is_masking.wait()
+    ending = threading.Thread(target=recorder.finalize, daemon=True)
+    ending.start()
+    ending.join(PATIENCE)
+    has_ended = not ending.is_alive()
+    may_go_on.set()
+    asking.join()
+
+    assert has_ended
 
 
 PROGRAM = """
@@ -246,7 +297,7 @@ with TrajectoryRecorder(sys.argv[2]) as recorder:
 @pytest.mark.parametrize(("which", "lines"), [("wrapped", 0), ("other", 1)])
 def test_only_websockets_that_are_not_recorded_are_warned_of(which: str, lines: int, tmp_path: Path) -> None:
     """A connection of a client that was not wrapped is named at the end of the run."""
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         url = server.url.replace("127.0.0.1", "localhost")
         ended = python(PROGRAM, url, tmp_path / "run.json", which)
 
@@ -268,7 +319,7 @@ def test_a_program_that_is_run_is_recorded(tmp_path: Path) -> None:
     ended = subprocess.run([*command, sys.executable, *sys.argv[3:], sys.argv[1], "-", "-"])
     sys.exit(ended.returncode)
     """
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         ended = python(code, server.url, tmp_path / "run.json", program)
 
     calls = load(tmp_path / "run.json").llm_interactions
@@ -277,7 +328,7 @@ def test_a_program_that_is_run_is_recorded(tmp_path: Path) -> None:
 
 def test_the_proxy_is_told_who_records(tmp_path: Path) -> None:
     """Under `trace-recorder proxy`, the handshake of a recorded connection has the header of recorded requests."""
-    with serving_websockets(SCENARIOS["text"].script) as server:
+    with serving_scripts(SCENARIOS["text"].script) as server:
         code = f"import os; os.environ['{PROXY_VARIABLE}'] = {server.url!r}\n{PROGRAM}"
         ended = python(code, server.url, tmp_path / "run.json", "other")
 

@@ -32,7 +32,7 @@ from tests.capture.websocket_programs import (
     run_sync,
 )
 from tests.processes import ROOT, python
-from tests.websocket_provider import Session, serving_websockets
+from tests.websocket_provider import Session, serving_scripts
 from tests.websocket_scenarios import ITEM, SCENARIOS, Scenario, answer, create, until_last
 from trace_recorder import TrajectoryRecorder, http_client, instrument, load, uninstrument, validate, wrap
 
@@ -49,7 +49,7 @@ def client_of(url: str, **options: Any) -> openai.OpenAI:
 def test_a_refused_handshake_is_on_file(way: str, tmp_path: Path) -> None:
     """The program gets the library's exception, and the refusal has the status and the exception."""
     errors = []
-    with serving_websockets(TEXT.script, refusals=[401, 401]) as server:
+    with serving_scripts(TEXT.script, refusals=[401, 401]) as server:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             for change in (lambda client: client, recorder.wrap):
                 with pytest.raises(websockets.exceptions.InvalidStatus) as caught:
@@ -80,7 +80,7 @@ def test_the_sdk_reconnects(way: str, tmp_path: Path) -> None:
 
     path = tmp_path / "run.json"
     with (
-        serving_websockets(cut, lambda session: session.send(*answer("hello"))) as server,
+        serving_scripts(cut, lambda session: session.send(*answer("hello"))) as server,
         TrajectoryRecorder(path, strict=True) as recorder,
     ):
         if way == "async":
@@ -106,7 +106,7 @@ def test_ten_thousand_deltas_are_few_records(tmp_path: Path) -> None:
         session.send(*answer(text))
 
     scenario, path = Scenario("responses", script, until_last(create("hello"))), tmp_path / "run.json"
-    with serving_websockets(script) as server:
+    with serving_scripts(script) as server:
         with TrajectoryRecorder(path, strict=True) as recorder:
             outcome = run_sync(scenario, server.url, recorder.wrap)
         [session] = server.sessions
@@ -144,7 +144,7 @@ def test_a_cancelled_recv_loses_nothing(tmp_path: Path) -> None:
         session.send(*answer("a" * 200))
         session.wait_until_left()
 
-    with serving_websockets(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         cancelled = asyncio.run(run(server.url, recorder))
 
     assert cancelled > 0
@@ -168,7 +168,7 @@ def test_a_cancelled_send_is_on_file_as_cancelled(tmp_path: Path) -> None:
                 if event.type == "response.completed":
                     break
 
-    with serving_websockets(TEXT.script) as server, TrajectoryRecorder(path, strict=False) as recorder:
+    with serving_scripts(TEXT.script) as server, TrajectoryRecorder(path, strict=False) as recorder:
         asyncio.run(run(server.url, recorder))
 
     assert [json.loads(message)["input"] for message in server.sessions[0].got] == ["hello"]
@@ -191,7 +191,7 @@ def test_threads_and_loops_record_side_by_side(tmp_path: Path) -> None:
     def in_thread(url: str, name: str) -> None:
         results.append(run_sync(Scenario("responses", script, until_last(create(name))), url, recorder.wrap))
 
-    with serving_websockets(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         work = [*((in_thread, name) for name in "abcd"), *((in_loop, name) for name in "xy")]
         threads = [threading.Thread(target=function, args=(server.url, name)) for function, name in work]
         for thread in threads:
@@ -219,7 +219,7 @@ def test_a_run_ends_while_a_websocket_is_open(tmp_path: Path) -> None:
         session.receive()
         session.send(*answer("again", "resp_2"))
 
-    with serving_websockets(script) as server:
+    with serving_scripts(script) as server:
         client = wrap(client_of(server.url))
         with TrajectoryRecorder(first, strict=True):
             connection = client.responses.connect().enter()
@@ -252,7 +252,7 @@ def test_a_websocket_that_nobody_reads_is_recorded(tmp_path: Path) -> None:
         del connection, client
         gc.collect()
 
-    with serving_websockets(TEXT.script) as server:
+    with serving_scripts(TEXT.script) as server:
         with TrajectoryRecorder(path, strict=True) as recorder:
             asyncio.run(run(server.url, recorder))
         sent = server.sessions[0].sent
@@ -269,7 +269,7 @@ def test_each_response_is_in_its_step_and_agent(tmp_path: Path) -> None:
         session.send(*answer("one"), *answer("two", "resp_2"))
 
     path = tmp_path / "run.json"
-    with serving_websockets(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         client = recorder.wrap(client_of(server.url))
         with recorder.agent("opener"), client.responses.connect() as connection:
             with recorder.agent("asker"), recorder.step(7):
@@ -302,7 +302,7 @@ def _responses(client: openai.OpenAI) -> Any:
 def test_a_client_is_recognised_by_its_http_client(made: str, opened: Any, tmp_path: Path) -> None:
     """Whoever records the HTTP client of an SDK's client records its websockets. Other clients are not recorded."""
     path = tmp_path / "run.json"
-    with serving_websockets(TEXT.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(TEXT.script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         if made == "http_client":
             client = client_of(server.url, http_client=http_client(recorder=recorder))
         else:
@@ -322,7 +322,7 @@ def test_a_client_is_recognised_by_its_http_client(made: str, opened: Any, tmp_p
 def test_the_model_of_azure_is_its_deployment(tmp_path: Path) -> None:
     """A client of Azure opens another address, with another header for its key."""
     path = tmp_path / "run.json"
-    with serving_websockets(SCENARIOS["realtime"].script) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(SCENARIOS["realtime"].script) as server, TrajectoryRecorder(path, strict=True) as recorder:
         azure = openai.AzureOpenAI(
             api_key=KEY,
             api_version="2025-04-01-preview",
@@ -358,7 +358,7 @@ def test_an_instrumented_process_records_all_websockets_to_models(tmp_path: Path
             break
         return texts
 
-    with serving_websockets(TEXT.script, echo) as server, TrajectoryRecorder(path, strict=True) as recorder:
+    with serving_scripts(TEXT.script, echo) as server, TrajectoryRecorder(path, strict=True) as recorder:
         url = server.url.replace("http", "ws")
         instrument(recorder=recorder)
         try:
@@ -398,7 +398,7 @@ def test_everything_is_restored(tmp_path: Path) -> None:
     print([one is other for one, other in zip(before, wrapped)], inside() == before, sys.meta_path == hooks)
     print(*({*replaced} - {*left}))
     """
-    with serving_websockets(TEXT.script) as server:
+    with serving_scripts(TEXT.script) as server:
         ended = python(code, server.url, tmp_path / "run.json")
 
     first, second = ended.stdout.splitlines()
@@ -446,7 +446,7 @@ def test_a_killed_agent_leaves_what_it_received(number: int, tmp_path: Path) -> 
             session.receive()
             session.send(*ANSWER)
 
-    with serving_websockets(script) as server:
+    with serving_scripts(script) as server:
         agent = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", AGENT, server.url, str(path)],
             stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ pytest.importorskip("websockets")
 from tests.capture.websocket_programs import WAYS, frames_on_file
 from tests.isolation.hooks import failing
 from tests.limits import limited
-from tests.websocket_provider import serving_websockets
+from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.attach.lifecycle import RecorderTarget
@@ -49,7 +49,7 @@ def way(request: pytest.FixtureRequest) -> str:
 def unrecorded(way: str) -> Any:
     """Return what the program gets without a recorder."""
     scenario = SCENARIOS["steering"]
-    with serving_websockets(scenario.script) as server:
+    with serving_scripts(scenario.script) as server:
         return WAYS[way](scenario, server.url, lambda client: client)
 
 
@@ -61,7 +61,7 @@ def test_a_failing_hook_does_not_reach_the_program(
     scenario = SCENARIOS["steering"]
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
-    with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
+    with serving_scripts(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
         failing(*hook)(patch)
         recorded = WAYS[way](scenario, server.url, recorder.wrap)
         got = server.sessions[0].got
@@ -76,7 +76,7 @@ def test_a_strict_run_ends_the_connection_with_the_failure(way: str, tmp_path: P
     scenario = SCENARIOS["steering"]
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
-    with serving_websockets(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
+    with serving_scripts(scenario.script) as server, pytest.MonkeyPatch.context() as patch:
         failing(websocket_connection, "as_event")(patch)
         recorded = WAYS[way](scenario, server.url, recorder.wrap)
     recorder.finalize()

@@ -20,7 +20,8 @@ from typing import Any
 
 from tests.provider import serving
 from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, is_same, model_of, programs
-from tests.websocket_model import WebsocketModel, serving_websockets
+from tests.websocket_model import WebsocketModel
+from tests.websocket_provider import serving_websockets
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
 

@@ -16,7 +16,7 @@ from websockets.uri import parse_uri
 from trace_recorder.proxy.websocket_messages import MAX_MESSAGE_BYTES, MessageReader, NoMessagesError
 from trace_recorder.storage.websocket_frames import Direction
 
-TEXTS = ("", "{}", "é" * 40, '{"type":"response.create"}' * 400, "x" * 70_000)
+TEXTS = (b"", b"{}", "é".encode() * 40, b'{"type":"response.create"}' * 400, b"x" * 70_000, b"not UTF-8: \xff")
 DIRECTIONS: Sequence[Direction] = ("sent", "received")
 COMPRESSED = (
     ServerPerMessageDeflateFactory(),
@@ -43,7 +43,7 @@ def connected(compression: ServerPerMessageDeflateFactory | None) -> tuple[dict[
 def written(sender: Protocol) -> bytes:
     """Let a side send all texts, bytes, a text in fragments with a ping between them, and a closing frame."""
     for text in TEXTS:
-        sender.send_text(text.encode())
+        sender.send_text(text)
     sender.send_binary(b"\x00\xff" * 500)
     sender.send_text(b"in ", fin=False)
     sender.send_ping(b"are you there?")
@@ -73,7 +73,7 @@ def test_messages_are_read_at_every_cut(
     assert (compression is None) == (extensions is None)
     reader = MessageReader(direction, extensions)
     messages = [message for piece in in_pieces(written(sides[direction]), most, 7) for message in reader.read(piece)]
-    assert messages == [*TEXTS, b"\x00\xff" * 500, "in thrée "]
+    assert messages == [*TEXTS, b"\x00\xff" * 500, "in thrée ".encode()]
     assert reader.close == Close(4001, "enough")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 import struct
@@ -10,13 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection
 
 from tests.proxy.running import RunningProxy, proxying
-from tests.websocket_model import serving_websockets
+from tests.websocket_provider import serving_websockets
+from trace_recorder.proxy.websocket_tunnel import UPGRADE, Tunnel
 
 HEAD_END = b"\r\n\r\n"
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
@@ -152,6 +155,59 @@ def test_a_refused_handshake_passes(tmp_path: Path, answer: bytes, body: bytes) 
     for line in answer.partition(HEAD_END)[0].split(b"\r\n")[1:]:
         assert (line in head) is not line.startswith(b"Transfer-Encoding")
     assert len(heads) == 1
+
+
+def test_a_refusal_that_breaks_is_broken(tmp_path: Path) -> None:
+    """If the server breaks off its refusal, the client gets what came, and nothing that the server did not send."""
+
+    def refuse(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 400 Bad\r\nContent-Length: 1000\r\n\r\n{")
+
+    with listening(refuse) as url, proxying(tmp_path, {"own": url}) as proxy, closing(opened(proxy)) as client:
+        head, rest = read_head(client), read_all(client, 1000)
+
+    assert (head.split(b"\r\n")[0], rest) == (b"HTTP/1.1 400 Bad", b"{")
+
+
+class _Recording:
+    """What records a websocket whose client goes while the server's answer is recorded."""
+
+    def __init__(self, client: socket.socket, writer: asyncio.StreamWriter) -> None:
+        self.ends: list[str] = []
+        self._client = client
+        self._writer = writer
+
+    async def opened(self, *_: object) -> None:
+        self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._client.close()
+        while not self._writer.transport.is_closing():
+            await asyncio.sleep(0.001)
+
+    async def message(self, *_: object) -> None:
+        raise AssertionError("no message was sent")
+
+    def unreadable(self, why: str) -> None:
+        raise AssertionError(why)
+
+    def ended(self, _: object, why: str) -> None:
+        self.ends.append(why)
+
+
+def test_a_websocket_whose_client_goes_before_the_answer_ends(tmp_path: Path) -> None:
+    """The recording is told of the end. Otherwise the session of the websocket would never be idle."""
+
+    async def run(url: str) -> list[str]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            recording = _Recording(listener.accept()[0], writer)
+        async with httpx2.AsyncClient() as client:
+            with pytest.raises(ConnectionError):
+                await Tunnel(reader, writer, recording).run(client, client.build_request("GET", url, headers=UPGRADE))
+        return recording.ends
+
+    with listening(lambda connection, _: connection.sendall(ACCEPTED)) as url:
+        [why] = asyncio.run(run(f"{url}/v1/realtime"))
+    assert why.startswith("the connection to the client broke")
 
 
 def test_what_the_proxy_refuses(tmp_path: Path) -> None:

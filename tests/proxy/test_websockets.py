@@ -20,7 +20,8 @@ from websockets.sync.server import ServerConnection
 
 from tests.proxy.running import RunningProxy, proxying
 from tests.scripted_model import SCRIPT, Model, script_of
-from tests.websocket_model import WebsocketModel, serving_websockets
+from tests.websocket_model import WebsocketModel
+from tests.websocket_provider import serving_websockets
 from trace_recorder import load
 from trace_recorder.capture.proxy_header import RECORDED_HEADER
 from trace_recorder.facts import (
@@ -155,6 +156,23 @@ def test_a_websocket_continues_its_conversation(proxy: RunningProxy, model: Webs
     [run] = proxy.runs()
     assert run.metadata["session_from"] == "conversation (inferred)"
     assert len(run.llm_interactions) == len(model.sent) == 2
+
+
+def test_each_request_over_a_websocket_uses_its_session(proxy: RunningProxy) -> None:
+    """A session is not idle while it asks, and messages of MCP servers belong to the run that asked last."""
+    newest = []
+    with client_of(f"{proxy.url}/openai/v1") as client:
+        with (
+            client.responses.connect(extra_headers={"session-id": "a"}) as one,
+            client.responses.connect(extra_headers={"session-id": "b"}) as other,
+        ):
+            for connection in (one, other, one):
+                _turn(connection, [{"role": "user", "content": "Weather in Tokyo?"}], {})
+                run = proxy.sessions.newest_run()
+                assert run is not None
+                newest.append(run.document)
+
+    assert [*map(newest.index, newest)] == [0, 1, 0]
 
 
 def test_many_websockets_at_once(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.capture.mcp_calls import record_dying_server
 from tests.capture.websocket_programs import run_async
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from tests.websocket_provider import serving_websockets
+from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS
 from trace_recorder import TrajectoryRecorder, load, redact, validate
 from trace_recorder.facts import KINDS
@@ -53,7 +53,7 @@ def with_a_server(directory: Path) -> Path:
 def with_a_websocket(directory: Path) -> Path:
     """Record a session over a websocket."""
     path, scenario = directory / "with_a_websocket.json", SCENARIOS["realtime"]
-    with serving_websockets(scenario.script) as server, TrajectoryRecorder(path) as recorder:
+    with serving_scripts(scenario.script) as server, TrajectoryRecorder(path) as recorder:
         run_async(scenario, server.url, recorder.wrap)
     return path
 

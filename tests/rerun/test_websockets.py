@@ -11,12 +11,15 @@ from typing import Any
 
 import openai
 import pytest
+import websockets.asyncio.client
+import websockets.sync.client
 from openai.types.responses import ResponsesServerEvent
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection
 
 from tests.scripted_model import SCRIPT, Model, script_of
-from tests.websocket_model import WebsocketModel, serving_websockets
+from tests.websocket_model import WebsocketModel
+from tests.websocket_provider import serving_websockets
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, load, replay
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # openai 3.57 does not
@@ -148,6 +151,26 @@ def test_a_realtime_conversation_is_refused(recorded: tuple[Path, Answers]) -> N
     with pytest.raises(ReplayMismatchError, match="audio"), replay(path) as run:
         with run.wrap(client()).realtime.connect(model="m"):
             pass
+
+
+def test_other_connections_are_the_library_s_own(recorded: tuple[Path, Answers]) -> None:
+    """While a replay runs, a program may connect elsewhere, and may name the address by keyword."""
+    path, answers = recorded
+
+    async def talk(address: str) -> object:
+        async with websockets.asyncio.client.connect(uri=address) as connection:
+            await connection.send("hello")
+            return await connection.recv()
+
+    def echo(websocket: ServerConnection) -> None:
+        websocket.send(websocket.recv())
+
+    with serving_websockets(echo) as url, replay(path) as run:
+        address = url.replace("http", "ws")
+        with websockets.sync.client.connect(uri=address) as connection:
+            connection.send("hello")
+            assert [connection.recv(), asyncio.run(talk(address))] == ["hello", "hello"]
+        assert agent(run.wrap(client())) == answers
 
 
 def test_a_cut_connection_is_cut_again(tmp_path: Path) -> None:

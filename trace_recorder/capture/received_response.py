@@ -3,9 +3,10 @@
 A stream is cut at the ends of its lines. Each part is one `llm_stream` record. A part that cannot be written stays in
 the buffer, and is tried again. The bytes of a plain body stay in the buffer until its end.
 
-The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from the beginning of the
-buffer while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds
-`lock` while it writes the end. Three threads take `lock`: the thread that reads the response, the flusher's thread, and
+The thread that reads the response adds chunks to the buffer without a lock. Several threads may do so for the messages
+of a websocket, because one sends while another one receives. Parts are taken from the beginning of the buffer
+while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds `lock`
+while it writes the end. Three threads take `lock`: the thread that reads the response, the flusher's thread, and
 the thread that ends the run. The last of them waits for a second at most.
 """
 
@@ -132,7 +133,8 @@ class ReceivedResponse:
                 self.first = now
             self.last = now
             self.buffer.append((now, data))
-            self._buffered += len(data)
+            size = len(data)
+            self._buffered += size  # a call inside this statement would let another thread add at the same time
             if self._buffered > self._max_bytes:
                 self._refuse_large_body()
         if self.is_live_stream and self not in stream_flusher.watched:

@@ -103,7 +103,8 @@ class WebsocketInRun:
     def _write_start(self, handshake: Handshake) -> None:
         run, endpoint, error = self.run, handshake.endpoint, handshake.error
         run.learn(*headers.secrets(handshake.headers, handshake.url))
-        names = run.named(**without_none(provider=endpoint.provider, model=endpoint.model))
+        given = without_none(provider=endpoint.provider, model=endpoint.model, subprotocol=handshake.subprotocol)
+        names = run.named(**given)
         answer = None if handshake.status is None else headers.kept(handshake.response_headers)
         seconds = None if handshake.answered_at is None else round(handshake.answered_at - handshake.began, 6)
         fact = WebsocketStartFact(
@@ -111,7 +112,6 @@ class WebsocketInRun:
             api=endpoint.api,
             status=handshake.status,
             duration_seconds=seconds,
-            subprotocol=handshake.subprotocol,
             url=clean_url(handshake.url),
             headers=headers.kept(handshake.headers),
             response_headers=answer,
@@ -156,8 +156,11 @@ class WebsocketInRun:
             exchange.ended_without_waiting(error_text(ending.error), ending.error)
 
     def _write_end(self, ending: Ending) -> None:
-        self.write_messages()
+        """Write the messages that wait, and the end. Any thread may call this, and waits for a second at most."""
         if self._frames.finish():
+            with self.run.guard.protect("record the messages of a websocket"), self._frames.held() as is_held:
+                if is_held:
+                    self._frames.flush(last=True)
             fact = WebsocketEndFact(
                 connection_id=self.connection_id,
                 duration_seconds=round(monotonic_seconds() - self._began, 6),

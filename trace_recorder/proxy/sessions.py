@@ -239,12 +239,16 @@ class Sessions:
                 identity = self._conversations.of(await _prefix_digests(request))
                 key = SessionKey("conversation (inferred)", identity, self._task)
             session = await self._session(key, request)
-            session.last_used = time.monotonic()
-            if self._open.pop(session.identity, None) is not None:
-                self._open[session.identity] = session
-            return session, session.context_for(request)
+            return session, self.use(session, request)
         self.has_failed = True
         return None
+
+    def use(self, session: Session, request: SessionRequest) -> Context:
+        """Note that a session has a request, and return the context in which to send it."""
+        session.last_used = time.monotonic()
+        if self._open.pop(session.identity, None) is not None:
+            self._open[session.identity] = session
+        return session.context_for(request)
 
     def names_session_of(self, request: SessionRequest) -> bool:
         """Whether the session of a request is known without its prompt."""

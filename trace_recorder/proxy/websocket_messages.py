@@ -14,12 +14,12 @@ from websockets.frames import Close, Frame, Opcode
 from websockets.headers import parse_extension
 from websockets.protocol import OPEN, Protocol, Side
 
+from trace_recorder.capture.websocket_clients import Fragments
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.websocket_frames import Direction
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A longer message ends the reading of its direction."""
-_DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 _DEFLATE = "permessage-deflate"
 
 
@@ -37,33 +37,25 @@ class MessageReader:
         side = Side.SERVER if direction == "sent" else Side.CLIENT
         self.protocol = Protocol(side, state=OPEN, max_size=MAX_MESSAGE_BYTES)
         self.protocol.extensions = _decoders(direction, extensions or "")
-        self._fragments: list[bytes] = []
-        self._is_text = True
+        self._fragments = Fragments()
         self.close: Close | None = None
         """The code and the reason with which this direction was closed, or None."""
 
-    def read(self, data: bytes) -> Iterator[str | bytes]:
+    def read(self, data: bytes) -> Iterator[bytes]:
         """Take the next bytes, and yield the messages that they complete. Raises NoMessagesError."""
         protocol = self.protocol
         protocol.receive_data(data)
         protocol.data_to_send()  # the answers to pings, which the other side gives itself
         for frame in protocol.events_received():
-            if isinstance(frame, Frame):
-                yield from self._read_frame(frame)
+            if not isinstance(frame, Frame):
+                continue
+            if frame.opcode is Opcode.CLOSE:
+                self.close = Close.parse(frame.data) if frame.data else None
+            message = self._fragments.add(frame)
+            if message is not None:
+                yield message
         if protocol.parser_exc is not None:
             raise NoMessagesError(f"{type(protocol.parser_exc).__name__}: {protocol.parser_exc}")
-
-    def _read_frame(self, frame: Frame) -> Iterator[str | bytes]:
-        if frame.opcode is Opcode.CLOSE:
-            self.close = Close.parse(frame.data) if frame.data else None
-        if frame.opcode not in _DATA:
-            return
-        if frame.opcode is not Opcode.CONT:
-            self._is_text = frame.opcode is Opcode.TEXT
-        self._fragments.append(bytes(frame.data))
-        if frame.fin:
-            message, self._fragments = b"".join(self._fragments), []
-            yield message.decode("utf-8", "replace") if self._is_text else message
 
 
 def _decoders(direction: Direction, extensions: str) -> list[Extension]:

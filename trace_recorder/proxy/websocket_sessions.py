@@ -47,14 +47,13 @@ class WebsocketSession:
         if self._sessions.names_session_of(self._request) or not self._has_prompts:
             await self._begin(self._request)
 
-    async def message(self, direction: Direction, message: str | bytes) -> None:
+    async def message(self, direction: Direction, message: bytes) -> None:
         """Take a message before its last bytes pass."""
-        data = message.encode() if isinstance(message, str) else message
-        if direction == "sent" and _ASKS in data:
-            await self._ask(data)
+        if direction == "sent" and _ASKS in message:
+            await self._ask(message)
         elif self._connection is not None:
             take = self._connection.sent if direction == "sent" else self._connection.received
-            self._context.run(take, data)
+            self._context.run(take, message)
 
     async def _ask(self, message: bytes) -> None:
         """Take a message that may ask for a response."""
@@ -62,7 +61,7 @@ class WebsocketSession:
         if self._session is None:
             await self._begin(request)
         else:
-            self._context = self._session.context_for(request)
+            self._context = self._sessions.use(self._session, request)
         if self._connection is not None:
             await asyncio.create_task(self._connection.sent_in_event_loop(message), context=self._context)
 

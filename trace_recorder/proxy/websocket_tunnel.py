@@ -21,6 +21,7 @@ from websockets.frames import Close
 
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.websocket_messages import MessageReader, NoMessagesError
+from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.websocket_frames import Direction
 
 Head = dict[str, Any]
@@ -99,7 +100,7 @@ class MessageTaker(Protocol):
     async def opened(self, status: int, headers: Headers) -> None:
         """Take the head of the server's answer. With another status than 101 there is no websocket."""
 
-    async def message(self, direction: Direction, message: str | bytes) -> None:
+    async def message(self, direction: Direction, message: bytes) -> None:
         """Take a message before its last bytes pass."""
 
     def unreadable(self, why: str) -> None:
@@ -129,12 +130,13 @@ class Tunnel:
         """
         response = await client.send(request, stream=True, auth=None)
         try:
-            await self._pass_head(response)
             if response.status_code == SWITCHING_PROTOCOLS:
-                await self._pass_websocket(response.extensions["network_stream"])
+                await self._pass_websocket(response)
             else:
-                async for chunk in response.aiter_raw():
-                    await self._to_client(chunk)
+                await self._pass_head(response)
+                with suppress(httpx2.TransportError):  # the client's answer is broken too: its connection ends
+                    async for chunk in response.aiter_raw():
+                        await self._to_client(chunk)
         finally:
             await response.aclose()
 
@@ -158,21 +160,33 @@ class Tunnel:
         except NoMessagesError as error:
             recording.unreadable(str(error))
 
-    async def _pass_websocket(self, server: httpcore2.AsyncNetworkStream) -> None:
-        """Pass bytes in both directions until one side ends the connection. The end of the server passes as it is."""
+    async def _pass_websocket(self, response: httpx2.Response) -> None:
+        """Pass the answer and the websocket, and tell the recording how the websocket ended."""
         why = "the proxy ended it"
+        try:
+            await self._pass_head(response)
+            why = await self._pass_bytes(response.extensions["network_stream"])
+        except OSError as error:
+            why = f"the connection to the client broke: {error}"
+            raise
+        finally:
+            if self._recording is not None:
+                direction, close = self._closed or (None, None)
+                self._recording.ended(close, _CLOSED_BY.get(direction, why))
+
+    async def _pass_bytes(self, server: httpcore2.AsyncNetworkStream) -> str:
+        """Pass bytes in both directions until one side ends the connection. The end of the server passes as it is.
+
+        Return why that ended.
+        """
         directions = [asyncio.create_task(pass_bytes(server)) for pass_bytes in (self._pass_sent, self._pass_received)]
         try:
             ended, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-            why = min(task.result() for task in ended)
+            return min(task.result() for task in ended)
         finally:
             for task in directions:
                 task.cancel()
             await asyncio.wait(directions)
-            if self._recording is not None:
-                direction, close = self._closed or (None, None)
-                why = _CLOSED_BY.get(direction, why)
-                self._recording.ended(close, why)
 
     async def _pass_sent(self, server: httpcore2.AsyncNetworkStream) -> str:
         """Pass what the client sends. Return why that ended."""

@@ -40,6 +40,8 @@ IsAnswered = Callable[[object], bool]
 _POLICY_VIOLATION = 1008
 _NOT_FOUND = 404
 _PIECE = 64 * 1024
+_OF_NETWORK = frozenset({"uri", "ssl", "server_hostname", "proxy"})
+"""The parameters of `connect` that say how the address is reached."""
 _OPEN, _CLOSED = 1, 3
 """Values of `state`: messages may be sent, and the connection has ended."""
 
@@ -79,7 +81,7 @@ class WebsocketAnswers:
 
     def _connect(self, original: Any, *arguments: Any, **keywords: Any) -> Any:
         """Connect to a server in this process if a replay answers the client, or else to the address."""
-        [*of_object, uri] = arguments
+        *of_object, uri = (*arguments, keywords["uri"]) if "uri" in keywords else arguments
         endpoint = recognise_websocket(uri)
         dialect = None if endpoint is None else dialect_of(endpoint.api)
         if endpoint is None or dialect is None or not self._is_answered(sdk_client(sys._getframe(1))):
@@ -87,7 +89,7 @@ class WebsocketAnswers:
         if dialect.websockets is None or dialect.websockets.names_responses:  # its prompts are not in its requests
             why = f"a replay cannot answer {urlsplit(uri).path}: the audio of a conversation is not on file"
             raise refused_connection(self._answers.refused(why))
-        keywords = {name: value for name, value in keywords.items() if name not in {"ssl", "server_hostname", "proxy"}}
+        keywords = {name: value for name, value in keywords.items() if name not in _OF_NETWORK}
         ours, theirs = socket.socketpair()
         server = _Server(theirs, endpoint, dialect, self._answers)
         threading.Thread(target=server.run, name="trace-recorder-replay", daemon=True).start()

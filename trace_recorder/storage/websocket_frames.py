@@ -76,7 +76,8 @@ def _note(data: bytes) -> str:
 def without_media(message: bytes, event_type: str) -> bytes:
     """Return a message with a note in the place of its media. All other bytes stay as they are.
 
-    `event_type` is the `type` of the message, or empty. A message that is not UTF-8 becomes a note as a whole.
+    `event_type` is the `type` of the message, or empty. A message that is not UTF-8, and is no delta,
+    becomes a note as a whole.
     """
     if event_type.endswith(_AUDIO_DELTA):
         return _DELTA.sub(_with_note, message)

@@ -34,6 +34,8 @@ _SIGNED = lazy_pattern(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.
 Such a value has a signature of the request, and no key.
 """
 _SCHEME = lazy_pattern(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
+_SUBPROTOCOL_KEY = lazy_pattern(r"openai-insecure-api-key\.([^\s,]+)")
+"""Matches the subprotocol by which a client gives its key that can set no header, such as a page in a browser."""
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 
 
@@ -51,7 +53,8 @@ def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
     """Return the secrets in the headers and the URL of a request: a list of keys, and a list of cookies.
 
     A key such as "Bearer sk-…" is returned with and without the scheme before it. A `cookie` header is returned whole,
-    and the value of each cookie by itself, because a server may renew a single cookie at any time.
+    and the value of each cookie by itself, because a server may renew a single cookie at any time. Of the subprotocols
+    of a websocket, only a key in them is returned.
     """
     positions = _header_positions(tuple(map(_name_of, raw)))
     keys: list[str] = []
@@ -62,6 +65,8 @@ def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
         text = raw[position][1].decode("latin-1")
         if not _SIGNED.match(text):
             keys += (text, _SCHEME.sub("", text, count=1))
+    for position in positions.subprotocols:
+        keys += _SUBPROTOCOL_KEY.findall(raw[position][1].decode("latin-1"))
     for position in positions.cookies:
         text = raw[position][1].decode("latin-1")
         cookies += (text, *(cookie.partition("=")[2] for cookie in text.split(";") if "=" in cookie))
@@ -72,6 +77,7 @@ class _HeaderPositions(NamedTuple):
     kept: tuple[tuple[int, str], ...]
     secret: tuple[int, ...]
     cookies: tuple[int, ...]
+    subprotocols: tuple[int, ...]
 
 
 _name_of = itemgetter(0)
@@ -91,5 +97,9 @@ def _header_positions(names: tuple[bytes, ...]) -> _HeaderPositions:
         if _SECRET.search(name) and not _OF_ONE_REQUEST.search(name) and name.lower() not in _PUBLIC
     )
     return _HeaderPositions(
-        kept, tuple(secret), tuple(position for position, name in enumerate(lower) if name == "cookie")
+        kept, tuple(secret), _positions(lower, "cookie"), _positions(lower, "sec-websocket-protocol")
     )
+
+
+def _positions(names: Sequence[str], wanted: str) -> tuple[int, ...]:
+    return tuple(position for position, name in enumerate(names) if name == wanted)
