@@ -28,6 +28,7 @@ Payload = Any
         ("length", ["length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"]),
         ("filter", ["content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal"]),
         ("failed", ["MALFORMED_FUNCTION_CALL", "failed", "cancelled", "insufficient_system_resource"]),
+        ("failed", ["turn_detected", "client_cancelled"]),
         ("paused", ["pause_turn"]),
         ("tools", ["tool_calls", "tool_use", "function_call", "requires_action"]),
         ("stop", ["stop", "end_turn", "STOP", "completed", "stop_sequence", "eos"]),

@@ -29,6 +29,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "paused": ("pause_turn", "in_progress", "queued"),
     "failed": (
         *("failed", "cancelled", "canceled", "error", "abort", "aborted", "insufficient_system_resource"),
+        *("turn_detected", "client_cancelled"),
         *("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response"),
         *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
     ),
