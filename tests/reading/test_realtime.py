@@ -490,3 +490,23 @@ def test_the_work_for_a_response_does_not_grow_with_the_conversation() -> None:
     assert calls(long) <= 11 * calls(short)
     run = folded(long).trajectory("unknown")
     assert [len(call.input_messages) for call in run.llm_interactions[-2:]] == [1998, 2000]
+
+
+def test_items_that_a_server_never_confirms_are_not_waited_for_without_end() -> None:
+    """Five times as many of them take about five times as many calls of our functions."""
+
+    def turns(number: int) -> list[Record | BadLine]:
+        records = [frames(received({"type": "session.created", "session": SESSION}))]
+        for turn in range(number):
+            question = {"type": "conversation.item.create", "item": typed("user", f"Question {turn}")}
+            said = typed("assistant", f"Answer {turn}.", id=f"said_{turn}")
+            added = {"type": "conversation.item.added", "item": said}
+            records += [frames(marked("sent", json.dumps(question).encode())), asked(turn), frames(received(added))]
+        return written(*records)
+
+    def calls(number: int) -> int:
+        records = turns(number)
+        return counting.calls(lambda: folded(records))
+
+    folded(turns(2))  # imports and caches
+    assert calls(1000) <= 8 * calls(200)
