@@ -7,7 +7,8 @@ and a number of calls; `load` is the function. "Of json.loads" is the CPU beyond
 `validate` reads the document too, `diff` reads two runs, and the output may be larger than the journal. `fork` reads a
 run as a fork does, and `viewer` makes the answers that the page asks for. A ratio that stays the same for more calls
 shows linear work. The last table has the recording of each history: the CPU of the thread that calls, at a tenth of the
-calls and at the end, and the bytes of both files.
+calls and at the end, and the bytes of both files. A command that ends with another exit code than it should ends the
+benchmark.
 
 `--calls 10000` takes long. Exports that repeat each prompt write gigabytes then: choose `--commands`.
 """
@@ -37,9 +38,15 @@ MORE_EXPORTS = ("inspect", "otlp", "parquet", "session-traces", "verifiers")
 WRITING = {
     "view -o": "view {run} -o {directory}/run.html",
     "share": "share {run} --content none --yes -o {directory}/run.zip",
-    "redact": "redact {copy} --pattern import.os --yes",
+    "index": "index {copies}",
+    "redact": "redact {copies}/run.json --pattern request_id=[0-9a-f]+ --yes",
 }
-"""Commands that write files into a directory, or change a copy of the run."""
+"""Commands that write files into a directory, or beside a copy of the run, or change the copy.
+
+The pattern of `redact` is in each log.
+"""
+_NO_MATCH = 1
+"""The exit code of `grep` if nothing matches. `EVERY` has a word that is in no run."""
 EVERY = (
     *("load", *COMMANDS, *(f"export -f {name}" for name in MORE_EXPORTS)),
     *("show --brief", "diff", "grep zyzzyva", "sql", "fork", "viewer", *WRITING),
@@ -128,17 +135,21 @@ from trace_recorder.viewer.interface import RunAnswers
 run = RunAnswers(load(sys.argv[1]))
 run.outline()
 counts = run.counts
-for name in ("messages", "interactions", "steps"):
-    getattr(run, name)(range(max(0, counts[name] - 30), counts[name]))
-run.interaction(counts["interactions"] - 1)
-run.raw(counts["interactions"] - 1)
+run.messages(range(max(0, counts["messages"] - 30), counts["messages"]))
+for name in ("interactions", "steps"):  # their numbers begin at 1
+    getattr(run, name)(range(max(1, counts[name] - 29), counts[name] + 1))
+run.interaction(counts["interactions"])
+run.raw(counts["interactions"])
 """
 """Makes the answers that the viewer's page first asks for, and one whole call."""
 _PROGRAMS = {"load": _LOAD, "fork": _FORK, "viewer": _VIEWER}
 
 
 def taken_by(command: str, run: Path, tries: int) -> Taken:
-    """Return the least cost of a command on a run. `grep` has its pattern first, and `diff` gets the run twice."""
+    """Return the least cost of a command on a run. `grep` has its pattern first, and `diff` gets the run twice.
+
+    Raises RuntimeError if a command fails, or if `grep` finds its pattern.
+    """
     if command in _PROGRAMS:
         return min(take_python(_PROGRAMS[command], run) for _ in range(tries))
     if command in WRITING:
@@ -146,22 +157,30 @@ def taken_by(command: str, run: Path, tries: int) -> Taken:
     if command == "sql":
         return min(take(command, "select count(*) from messages", run) for _ in range(tries))
     if command.startswith("grep"):
-        return min(take(*command.split(), run, "--jobs", 1) for _ in range(tries))
+        return min(take(*command.split(), run, "--jobs", 1, exit_code=_NO_MATCH) for _ in range(tries))
     if command == "diff":
         return min(take(command, run, run) for _ in range(tries))
     return least(tries, command.split(), run)
 
 
 def _take_writing(command: str, run: Path) -> Taken:
-    """Return the cost of a command that writes files. Their bytes count as written."""
+    """Return the cost of a command that writes files. The bytes of files that are new or changed count as written."""
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place, "copy.json")
-        if "{copy}" in command:
-            for suffix in (".json", ".jsonl"):
-                shutil.copy(run.with_suffix(suffix), copy.with_suffix(suffix))
-        taken = take(*command.format(run=run, copy=copy, directory=place).split())
-        files = sum(file.stat().st_size for file in Path(place).rglob("*") if file.is_file())
-    return Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + files)
+        copies = Path(place, "copies")
+        copies.mkdir()
+        for suffix in (".json", ".jsonl"):
+            shutil.copy(run.with_suffix(suffix), copies / f"run{suffix}")
+        before = _sizes(place)
+        taken = take(*command.format(run=run, copies=copies, directory=place).split())
+        after = _sizes(place)
+    written = sum(after[version] for version in after.keys() - before.keys())
+    return Taken(taken.cpu, taken.clock, taken.megabytes, taken.written + written)
+
+
+def _sizes(place: str) -> dict[tuple[Path, int, int], int]:
+    """Return the size of each file below a directory, by its path, inode, and time of its last change."""
+    files = ((file, file.stat()) for file in Path(place).rglob("*") if file.is_file())
+    return {(file, status.st_ino, status.st_mtime_ns): status.st_size for file, status in files}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

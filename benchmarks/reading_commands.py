@@ -2,11 +2,13 @@
 
 Each command is a separate process that is run several times. The run with the least CPU counts. The cost of the same
 command on a run of one call, which is mostly imports, is subtracted. Ratios are to `json.loads` of the lines of the
-same journals, in this process, in the same run.
+same journals, in this process, in the same run. A command that ends with another exit code than it should ends the
+benchmark.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -33,32 +35,36 @@ class Taken:
 
 
 _MEASURE = """
-import resource, subprocess, sys, time
+import json, resource, subprocess, sys, time
 began = time.perf_counter()
-subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL)
+done = subprocess.run(sys.argv[1:], stderr=subprocess.PIPE)
 clock, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(used.ru_utime + used.ru_stime, clock, used.ru_maxrss, file=sys.stderr)
+errors = done.stderr[-2000:].decode(errors="replace")
+json.dump([used.ru_utime + used.ru_stime, clock, used.ru_maxrss, done.returncode, errors], sys.stderr)
 """
 """A small process starts the command, because a process counts its parent's memory as its own."""
 
 
-def take(*arguments: object) -> Taken:
-    """Run a command, and read its output."""
-    return _take(sys.executable, "-m", "trace_recorder", *map(str, arguments))
+def take(*arguments: object, exit_code: int = 0) -> Taken:
+    """Run a command, and read its output. Raises RuntimeError if the command ends with another exit code."""
+    return _take(sys.executable, "-m", "trace_recorder", *map(str, arguments), exit_code=exit_code)
 
 
 def take_python(code: str, *arguments: object) -> Taken:
-    """Run Python code with arguments."""
+    """Run Python code with arguments. Raises RuntimeError if it fails."""
     return _take(sys.executable, "-c", code, *map(str, arguments))
 
 
-def _take(*command: str) -> Taken:
+def _take(*command: str, exit_code: int = 0) -> Taken:
     measured = [sys.executable, "-c", _MEASURE, *command]
     with subprocess.Popen(measured, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         written = 0
         while part := program.stdout.read(1 << 20):
             written += len(part)
-        cpu, clock, memory = map(float, program.stderr.read().split())
+        cpu, clock, memory, code, errors = json.loads(program.stderr.read())
+    if code != exit_code:
+        message = f"exit code {code} in place of {exit_code}: {' '.join(command)}\n{errors}"
+        raise RuntimeError(message)
     return Taken(cpu, clock, memory / (1 << 20 if sys.platform == "darwin" else 1 << 10), written)
 
 
@@ -136,8 +142,9 @@ class Stdout:
 began, sys.stdout = time.process_time(), Stdout()
 try:
     main()
-except SystemExit:
-    pass
+except SystemExit as end:
+    if end.code:
+        raise
 print(sys.stdout.first - began, time.process_time() - began, file=sys.stderr)
 """
 """Runs a command, and prints after how many CPU seconds it wrote a first step, and the end."""

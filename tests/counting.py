@@ -39,6 +39,23 @@ def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> Non
         sys.setprofile(before)
 
 
+def c_calls(act: Callable[[], object]) -> int:
+    """Return how often functions in C are called, such as the methods of texts, while a function runs."""
+    count = 0
+
+    def profile(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event == "c_call"
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
 def calls(act: Callable[[], object]) -> int:
     """Return how many calls of the package's functions a function makes."""
     counted = 0

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from benchmarks.contenders import OWN
 from benchmarks.figures import Comparison, Figure
 from benchmarks.goals import goals
+from benchmarks.reading_commands import take, take_python
 from benchmarks.rounds import Results
 from benchmarks.suite import WORKLOADS
 from tests.processes import ROOT
@@ -95,3 +99,25 @@ def test_reading_has_a_row_for_each_run_and_each_command() -> None:
     assert named["export -f trae"][4].endswith(" MB")
     assert {"list", "stats", "stats --jobs 1"} <= {*named}
     assert "trace-recorder show" in named
+
+
+def test_commands_that_write_files_have_their_rows_of_long_histories() -> None:
+    """The benchmark of long runs has a row for commands that write beside a run, change it, or answer the viewer."""
+    commands = ["index", "redact", "viewer"]
+    command = [sys.executable, "-m", "benchmarks.long_histories", "--calls", "2", "--tries", "1"]
+    command += ["--histories", "edited", "--commands", *commands]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if line.endswith(" MB |")]
+
+    assert [row[0] for row in rows] == [*commands, "edited"]
+
+
+def test_a_command_that_fails_ends_the_benchmark(tmp_path: Path) -> None:
+    """A measured command must have the expected exit code. The error has what the command printed."""
+    with pytest.raises(RuntimeError, match=r"(?s)exit code 1 in place of 0.*trace-recorder: .*missing\.json"):
+        take("show", tmp_path / "missing.json")
+    with pytest.raises(RuntimeError, match="exit code 0 in place of 1"):
+        take("--version", exit_code=1)
+    with pytest.raises(RuntimeError, match="exit code 3 in place of 0"):
+        take_python("raise SystemExit(3)")
+    assert take_python("print('four')").written == len("four\n")

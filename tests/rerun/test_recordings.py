@@ -16,7 +16,7 @@ from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, replay
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.facts import ABSENT
 from trace_recorder.rerun.differences import nearest
-from trace_recorder.rerun.matching import LiveRequest
+from trace_recorder.rerun.matching import LiveRequest, UnusedCalls
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.values.json_text import MAX_DEPTH
 
@@ -115,3 +115,22 @@ def test_the_most_similar_request_is_found_without_building_all(tmp_path: Path) 
     found = nearest(live, recording, recording.exchanges)
 
     assert (found and found.interaction_id, recording.expanded) == ("llm_19", 0)
+
+
+def test_a_request_with_members_of_objects_in_items_is_found(tmp_path: Path) -> None:
+    """A recorded request is found by an equal request if the elements of a list in one of its objects are items."""
+    path = tmp_path / "run.json"
+    instruction = {"parts": [{"text": "Be brief. " * 40}], "role": "user"}
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "systemInstruction": instruction}
+    wire = httpx.MockTransport(lambda _: httpx.Response(200, json={"candidates": []}))
+    with TrajectoryRecorder(path) as recorder:
+        client = recorder.wrap(httpx.Client(transport=wire, trust_env=False))
+        client.post("https://generativelanguage.googleapis.com/v1beta/models/gemini:generateContent", json=body)
+    recording = Recording(path)
+    [exchange] = recording.exchanges
+
+    assert "/systemInstruction/parts" in exchange.call.request_in_items()[1]
+    unused = UnusedCalls(recording)
+    changed = {**body, "systemInstruction": {**instruction, "role": "model"}}
+    assert not unused.knows(LiveRequest(exchange.endpoint, changed))
+    assert unused.take(LiveRequest(exchange.endpoint, body)) is exchange

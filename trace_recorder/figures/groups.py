@@ -46,7 +46,8 @@ RULES: dict[GroupingKind, str] = {
     "model": "a run is in the group of all models that it called",
     "provider": "a run is in the group of all providers that it called",
     "task": "a run is in the group of its task",
-    "agent": "a run is in the group of all named agents in it",
+    "agent": "a run is in the group of all named agents in it, and of its inferred sub-agents, which have the names "
+    "of the tools that started them",
     "tool": "a run is in the group of each tool that it used, with the calls and errors of this tool; "
     "so groups have runs in common, and are not compared",
     "server": "a run is in the group of each MCP server that it called, or whose tools it offered to a model, with the "

@@ -94,7 +94,7 @@ class _Outline:
         tools: list[Json] = []
         if call is not None:
             row |= without_none(interaction=call["id"], **{name: call[name] for name in _CALL_MEMBERS})
-            row |= {name: True for name in ("side_call", "run_inferred") if call[name]}
+            row |= {name: True for name in ("side_call", "run_inferred", "agent_inferred") if call[name]}
             tools = [{"name": tool["name"], "argument": tool["argument"]} for tool in call["tool_calls"]]
         if step is not None:
             row |= without_none(**{name: step[name] for name in _STEP_MEMBERS})

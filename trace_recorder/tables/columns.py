@@ -120,6 +120,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
             "whether the program made the call beside its conversation, for example to get a title",
         ),
         Column("run_inferred", "boolean", "whether the call had no context, and was put into the only open run"),
+        Column("inferred_agent", "text", "the tool that started the call's sub-agent, if no record names an agent"),
     ),
     "steps": (
         *(*_SUCCESS, _STEP, _STARTED),

@@ -19,6 +19,7 @@ from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.figures.comparison.trajectory_diff import figures_of
 from trace_recorder.figures.content.chat_form import result_text
+from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.cost import cost_of
 from trace_recorder.figures.rewards import rewards_of
@@ -221,9 +222,9 @@ def _run_rows(run: Trajectory) -> Iterator[TableRow]:
 
 def _call_rows(run: Trajectory) -> Iterator[TableRow]:
     numbers = NumberedCalls(run.llm_interactions).numbers
-    side_calls = side_calls_of(run)
+    side_calls, inferred_agents = side_calls_of(run), inferred_agents_of(run)
     for call, number in zip(run.llm_interactions, numbers, strict=True):
-        response = call.response
+        response, inferred = call.response, inferred_agents.get(call.interaction_id)
         yield {
             "interaction_id": call.interaction_id,
             "call_number": number,
@@ -244,6 +245,7 @@ def _call_rows(run: Trajectory) -> Iterator[TableRow]:
             "replayed_from": call.replayed_from and call.replayed_from.to_document(),
             "is_side_call": call.interaction_id in side_calls,
             "run_inferred": call.run_inferred,
+            "inferred_agent": inferred and inferred.name,
         }
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from trace_recorder.figures.conversations.inferred_agents import InferredAgent
 from trace_recorder.figures.cost import Price
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
@@ -45,7 +46,7 @@ class RunAnswers:
         self._interactions = _Entries()
         self._steps = _Entries()
         self._entry_sources: list[tuple[LLMInteraction, References]] = []
-        self._step_sources: Sequence[AgentStep] = ()
+        self._step_sources: list[tuple[AgentStep, tuple[InferredAgent | None, ...]]] = []
         self._agents = Agents()
         self.update(trajectory)
 
@@ -85,24 +86,31 @@ class RunAnswers:
             parameters = self._parameters.number(request.parameters, lambda parameters: parameters, self.version)
         return References(
             number,
+            self._agents.key_of(interaction),
             step,
             self._prompts.shown[number - 1],
             tool_list,
             parameters,
             is_side_call=interaction.interaction_id in side_calls,
+            is_agent_inferred=self._agents.inferred_agent_of(interaction) is not None,
             is_running=self.trajectory.status == "running",
         )
 
     def _update_steps(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = trajectory.agent_steps
         numbers = {call.interaction_id: number for number, call in enumerate(trajectory.llm_interactions, start=1)}
-        entries = []
+        entries, sources = [], []
         for index, step in enumerate(steps):
-            if index < len(self._step_sources) and _is_same_step(self._step_sources[index], step):
+            inferred = self._agents.inferred_around(step)
+            before = None
+            if index < len(self._step_sources):
+                before = self._step_sources[index]
+            if before is not None and _is_same_step(before[0], step) and before[1] == inferred:
                 entries.append(self._steps.entries[index])
             else:
                 entries.append(step_entry(index + 1, step, numbers, clock, self._agents))
-        self._step_sources = steps
+            sources.append((step, inferred))
+        self._step_sources = sources
         self._steps.replace(entries, self.version)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,12 +6,13 @@ texts (`interface.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
+from trace_recorder.figures.conversations.inferred_agents import InferredAgent, inferred_agents_of
 from trace_recorder.figures.cost import Price, cost_of
 from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
@@ -72,11 +73,13 @@ class References:
     """The numbers that an interaction's entry refers to, and the facts that depend on other calls and on the run."""
 
     number: int
+    agent: str | None
     step: int | None
     prompt: ShownPrompt
     tool_list: int | None
     parameters: int | None
     is_side_call: bool
+    is_agent_inferred: bool
     is_running: bool
 
 
@@ -88,7 +91,8 @@ def interaction_entry(
     return {
         "number": references.number,
         "id": interaction.interaction_id,
-        "agent": key_of_agent(interaction),
+        "agent": references.agent,
+        "agent_inferred": references.is_agent_inferred,
         "step": references.step,
         "timestamp": interaction.timestamp,
         "side_call": references.is_side_call,
@@ -167,20 +171,20 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "duration_seconds": step.duration_seconds,
         "state": step.state,
         "derived": step.derived,
-        "agent": key_of_agent(step),
+        "agent": agents.key_of(step),
         "interaction": own,
         "interactions": interactions,
         "error": step.error,
         "reflection": excerpt(step.reflection),
         "summary": step.extra.get("lakeview_summary"),
         "tool_calls": [
-            _tool_entry(call, result, clock, agents)
+            _tool_entry(call, result, clock, agents.started_in(step, call, result))
             for _, call, result in tool_uses(step.tool_calls, step.tool_results)
         ],
     }
 
 
-def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, agents: Agents) -> Json:
+def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, started: Iterable[str | None]) -> Json:
     source, outcome = call or result, result or ToolResult("")
     entry: Json = {
         "call_id": source and source.call_id,
@@ -194,7 +198,7 @@ def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, 
         "argument": call and first_argument(call.arguments),
         "excerpt": call and excerpt(call.arguments),
         "result_excerpt": excerpt(outcome.result),
-        "sub_agents": [*agents.by_execution.get(outcome.execution_id or "", ())],
+        "sub_agents": [*started],
     }
     if call is None:
         entry["unrequested"] = True
@@ -214,15 +218,24 @@ def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Agents:
-    """The agents of a run by their keys, and the keys of the agents that a tool started, by the tool's execution id."""
+    """The agents of a run by their keys, and the keys of the agents that a tool started.
+
+    `by_execution` has the latter by the tool's execution id. An inferred agent is known by the interaction that asked
+    for it, and by the id of the tool call there. `inferred` has the inferred agents by the ids of their interactions.
+    """
 
     by_key: dict[str | None, Json] = field(default_factory=dict)
     by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)
+    inferred: Mapping[str, InferredAgent] = field(default_factory=dict)
+    started_by: dict[str, dict[str, InferredAgent]] = field(default_factory=dict)
+    """The inferred agents that each interaction asked for, by the ids of the tool calls."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Agents:
         """Return the agents of a run."""
-        agents = cls()
+        agents = cls(inferred=inferred_agents_of(trajectory))
+        for agent in agents.inferred.values():
+            agents.started_by.setdefault(agent.started_by, {})[agent.call_id] = agent
         for interaction in trajectory.llm_interactions:
             agents._add(interaction)
             if interaction.parent_execution_id:
@@ -232,11 +245,52 @@ class Agents:
             agents._add(step)
         return agents
 
+    def inferred_agent_of(self, source: LLMInteraction | AgentStep) -> InferredAgent | None:
+        """Return the inferred agent of an interaction, or of the step that is derived from one."""
+        if key_of_agent(source) is not None:
+            return None
+        if isinstance(source, LLMInteraction):
+            return self.inferred.get(source.interaction_id)
+        if source.interaction is None:
+            return None
+        return self.inferred.get(source.interaction.interaction_id)
+
+    def key_of(self, source: LLMInteraction | AgentStep) -> str | None:
+        """Return the key of the stated agent, or else of the inferred agent. It is None for the main agent."""
+        inferred = self.inferred_agent_of(source)
+        if inferred is not None:
+            return inferred.key
+        return key_of_agent(source)
+
+    def started_in(self, step: AgentStep, call: ToolCall | None, result: ToolResult | None) -> list[str | None]:
+        """Return the keys of the agents that a tool of a step started."""
+        started = [*self.by_execution.get((result and result.execution_id) or "", ())]
+        if call is not None and step.interaction is not None:
+            inferred = self.started_by.get(step.interaction.interaction_id, {}).get(call.call_id)
+            if inferred is not None:
+                started.append(inferred.key)
+        return started
+
+    def inferred_around(self, step: AgentStep) -> tuple[InferredAgent | None, ...]:
+        """Return the inferred agent of a step, and the inferred agents that its tools started."""
+        started: Mapping[str, InferredAgent] = {}
+        if step.interaction is not None:
+            started = self.started_by.get(step.interaction.interaction_id, {})
+        return (self.inferred_agent_of(step), *started.values())
+
     def _add(self, source: LLMInteraction | AgentStep) -> None:
-        key = key_of_agent(source)
-        agent = self.by_key.setdefault(key, {"key": key, "name": source.agent, "parent": None})
-        if source.parent_agent_id is not None:
-            agent["parent"] = source.parent_agent_id
+        key, inferred = self.key_of(source), self.inferred_agent_of(source)
+        name, parent = source.agent, source.parent_agent_id
+        if inferred is not None:
+            name = inferred.name
+            outer = self.inferred.get(inferred.started_by)
+            if outer is not None:
+                parent = outer.key
+        agent = self.by_key.setdefault(
+            key, {"key": key, "name": name, "parent": None, "inferred": inferred is not None}
+        )
+        if parent is not None:
+            agent["parent"] = parent
 
     def to_json(self) -> list[Json]:
         """Return the agents in the order in which they were first seen."""

@@ -10,14 +10,15 @@ has none. A sub-agent that begins with the history of its parent is not found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from trace_recorder.figures.conversations.side_calls import is_of_proxy
 from trace_recorder.reading.relations.calls_of_run import interactions_of
 from trace_recorder.reading.relations.prompt_relations import turns_of
-from trace_recorder.reading.relations.turn import Turn, key_of_agent
+from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.content_parts import Text, parts_of
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -30,50 +31,93 @@ class InferredAgent:
     call_id: str
     tool: str
 
+    @property
+    def key(self) -> str:
+        """The key of the agent in its run. No stated agent has it, unless its id has this form."""
+        return f"{self.started_by}/{self.call_id} (inferred)"
+
+    @property
+    def name(self) -> str:
+        """The name of the tool that started the agent, with the mark of all names of inferred agents."""
+        return f"{self.tool} (inferred)"
+
+    def to_document(self) -> dict[str, Payload]:
+        """Return the agent as exports have it."""
+        return {"started_by": self.started_by, "call_id": self.call_id, "tool": self.tool}
+
 
 def inferred_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
     """Return the inferred sub-agents of a run, by the ids of their interactions.
 
-    The conversations are read only if the run is one of the proxy, has tool calls, and has calls without an agent.
+    The beginnings of prompts are read only if the run is one of the proxy. The conversations are read only if one of
+    them begins with a text that a tool call has.
     """
     if not is_of_proxy(trajectory):
         return {}
-    calls = [call for call in interactions_of(trajectory) if key_of_agent(call) is None]
-    if not any(call.response.tool_calls for call in calls):
+    begun = _agents_that_begin(trajectory)
+    if not any(begun.values()):
         return {}
     agents: dict[str, InferredAgent] = {}
-    asked: dict[str, InferredAgent] = {}
     for turn in turns_of(trajectory):
         call = turn.interaction
         if key_of_agent(call) is not None:
             continue
-        texts = _first_texts(turn)
-        if texts:
-            agent = _agent_of(texts, asked)
-        else:
-            agent = agents.get((turn.previous or turn.chain_start).interaction.interaction_id)
+        agent = agents.get((turn.previous or turn.chain_start).interaction.interaction_id)
+        agent = begun.get(call.interaction_id, agent)
         if agent is not None:
             agents[call.interaction_id] = agent
-        for tool_call in call.response.tool_calls:
-            started = InferredAgent(call.interaction_id, tool_call.call_id, tool_call.name)
-            asked.update(dict.fromkeys(_texts_in(tool_call.arguments), started))
     return agents
 
 
-def _agent_of(prompts: Sequence[str], asked: dict[str, InferredAgent]) -> InferredAgent | None:
-    """Return the agent whose prompt is one of these texts, or the last lines of one. `asked` has agents by prompt."""
-    for prompt in prompts:
-        if prompt in asked:
-            return asked[prompt]
-        for text, agent in asked.items():
+def _agents_that_begin(trajectory: Trajectory) -> dict[str, InferredAgent | None]:
+    """Return the agents of the calls that begin a conversation, by the ids of the calls.
+
+    A call that begins a conversation with a text of its own has None. Calls before the first tool call are left out.
+    """
+    begun: dict[str, InferredAgent | None] = {}
+    asked = _AskedTexts()
+    for call in interactions_of(trajectory):
+        if key_of_agent(call) is not None:
+            continue
+        if asked.by_last_line and (texts := _first_texts(call)):
+            begun[call.interaction_id] = next(filter(None, map(asked.agent_of, texts)), None)
+        for tool_call in call.response.tool_calls:
+            agent = InferredAgent(call.interaction_id, tool_call.call_id, tool_call.name)
+            for text in _texts_in(tool_call.arguments):
+                asked.add(text, agent)
+    return begun
+
+
+@dataclass(slots=True)
+class _AskedTexts:
+    """The texts in the arguments of tool calls, with the agents that they would start, by the last lines of the texts.
+
+    So a prompt is compared only with texts that end as the prompt does.
+    """
+
+    by_last_line: dict[str, dict[str, InferredAgent]] = field(default_factory=dict)
+
+    def add(self, text: str, agent: InferredAgent) -> None:
+        """Add a text. The newest tool call with the text counts."""
+        self.by_last_line.setdefault(_last_line(text), {})[text] = agent
+
+    def agent_of(self, prompt: str) -> InferredAgent | None:
+        """Return the agent whose text is a prompt, or the last lines of the prompt."""
+        texts = self.by_last_line.get(_last_line(prompt), {})
+        if prompt in texts:
+            return texts[prompt]
+        for text, agent in texts.items():
             if prompt.endswith(text) and prompt[-len(text) - 1] == "\n":
                 return agent
-    return None
+        return None
 
 
-def _first_texts(turn: Turn) -> list[str]:
+def _last_line(text: str) -> str:
+    return text.rpartition("\n")[2]
+
+
+def _first_texts(call: LLMInteraction) -> list[str]:
     """Return the texts of the user's messages in a prompt without an answer of a model. Return [] for any other."""
-    call = turn.interaction
     if call.api is None or not call.source.has_request():
         return []
     texts: list[str] = []

@@ -20,6 +20,7 @@ from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.figures.content.chat_form import function_of, is_function
 from trace_recorder.figures.content.kinds import THOUGHTS
 from trace_recorder.figures.conversations.conversation import Conversation, conversations
+from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.figures.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.formats.atif.media import AtifMediaWriter, has_audio
@@ -157,6 +158,7 @@ class _AtifDocumentWriter:
         count_unsupported_contents(turns, left_out, _SUPPORTED)
         self._steps_by_turn = steps_by_turn(trajectory, turns)
         self._side_calls = side_calls(trajectory, turns)
+        self._inferred_agents = inferred_agents_of(trajectory)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
         self.mains, others = _main_and_others(turns)
@@ -192,7 +194,7 @@ class _AtifDocumentWriter:
         return _with_subagents(document | without_none(extra=extra or None), subs, imported)
 
     def _steps(self, group: Sequence[Conversation]) -> AtifStepWriter:
-        steps = AtifStepWriter(self._media, self._steps_by_turn, self._side_calls)
+        steps = AtifStepWriter(self._media, self._steps_by_turn, self._side_calls, self._inferred_agents)
         for conversation in group:
             steps.add(conversation)
         if group:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from trace_recorder.figures.call_figures import REPLAYED_FROM
 from trace_recorder.figures.content.chat_form import arguments_object, result_text
 from trace_recorder.figures.conversations.conversation import Conversation, ConversationLine
+from trace_recorder.figures.conversations.inferred_agents import InferredAgent
 from trace_recorder.figures.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.figures.sampled_tokens import tokens_of
 from trace_recorder.formats.atif.media import AtifMediaWriter
@@ -99,7 +100,9 @@ def model_members(turn: Turn) -> dict[str, Payload]:
     return without_none(model_name=call.response.model or call.model, reasoning_effort=effort_of(turn.parameters))
 
 
-def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
+def call_step_members(
+    turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool, inferred: InferredAgent | None
+) -> dict[str, Payload]:
     """Return the metrics of a call, and in `extra` the facts for which ATIF has no member.
 
     If a replay or a fork gave the answer, the step is marked as copied context. The metrics are then under
@@ -113,6 +116,7 @@ def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: b
     extra = _extra_of_call(turn) | without_none(
         agent_steps=[_agent_step(step) for step in steps if not step.derived] or None,
         side_call=is_side_call or None,
+        inferred_agent=inferred and inferred.to_document(),
     )
     extra |= imported.get("extra", {})
     if call.replayed_from is not None:
@@ -209,6 +213,7 @@ class AtifStepWriter:
     media: AtifMediaWriter
     recorded: StepsByTurn
     side_calls: frozenset[Turn]
+    inferred_agents: Mapping[str, InferredAgent]
     steps: list[dict[str, Payload]] = field(default_factory=list)
     by_turn: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
     _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
@@ -263,7 +268,9 @@ class AtifStepWriter:
         members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if line.answer:
             recorded = self.recorded.steps.get(line.turn, ())
-            of_call = call_step_members(line.turn, recorded, is_side_call=line.turn in self.side_calls)
+            inferred = self.inferred_agents.get(line.turn.interaction.interaction_id)
+            is_side_call = line.turn in self.side_calls
+            of_call = call_step_members(line.turn, recorded, is_side_call=is_side_call, inferred=inferred)
             step = self._append_step(line, "agent", model_members(line.turn) | members | of_call)
             self.by_turn[line.turn] = step
             for tools in self.recorded.unrequested.get(line.turn, ()):

@@ -13,9 +13,17 @@ export async function wholeRequest(source: Source, run: string, raw: Raw): Promi
   const values = await itemValues(source, run, numbers);
   const whole: Record<string, unknown> = { ...(body as Record<string, unknown>) };
   for (const [name, place] of Object.entries(items)) {
-    whole[name] = typeof place === "number" ? values.get(place) : [...numbersIn(place)].map((number) => values.get(number) ?? null);
+    setMember(whole, name, typeof place === "number" ? values.get(place) : [...numbersIn(place)].map((number) => values.get(number) ?? null));
   }
   return whole;
+}
+
+/** Sets a member of a request. The name "/request/contents" is that of a member of the object `request`, which is copied. */
+function setMember(request: Record<string, unknown>, name: string, value: unknown): void {
+  const [outer = "", ...inner] = name.slice(1).split("/");
+  const members = request[outer];
+  if (name in request || !name.startsWith("/") || typeof members !== "object" || members === null) request[name] = value;
+  else request[outer] = { ...members, [inner.join("/")]: value };
 }
 
 async function itemValues(source: Source, run: string, numbers: number[]): Promise<Map<number, unknown>> {

@@ -367,6 +367,8 @@ export interface Call {
   id: string;
   /** The `key` of an agent. */
   agent: string | null;
+  /** Whether the agent is not on file, but was inferred from the beginning of its prompt. */
+  agent_inferred: boolean;
   /** The number of the step that shows this call. */
   step: number | null;
   timestamp: string | null;
@@ -455,9 +457,12 @@ export interface StepOutline {
 export interface Agent {
   /** Null for the main agent. */
   key: string | null;
+  /** The name of an inferred agent is that of the tool that started it, followed by "(inferred)". */
   name: string | null;
   /** The key of the agent that started it. */
   parent: string | null;
+  /** Whether the agent is not on file, but was inferred from the beginning of its prompt. */
+  inferred: boolean;
 }
 
 export interface Tool {

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.figures.call_figures import counted_usage, origin_of, without_replayed_usage
+from trace_recorder.figures.conversations.inferred_agents import InferredAgent, inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.formats.spans.attribute_names import genai, mcp, own
 from trace_recorder.formats.spans.writing.genai import GenAIAttributes, known_attributes, operation_name, text_of_value
@@ -74,6 +75,8 @@ class SpanMaker:
 
     The set is empty while a run is recorded, because a later call may continue a side call.
     """
+    inferred_agents: Mapping[str, InferredAgent] = field(default_factory=dict)
+    """The inferred sub-agents by the ids of their interactions. It is empty while a run is recorded."""
 
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
@@ -84,10 +87,10 @@ class SpanMaker:
 
     def for_run(self, trajectory: Trajectory) -> SpanMaker:
         """Return a maker with the same settings for a run, or for a later state of the run."""
-        side_calls = frozenset[str]()
-        if trajectory.status != "running":
-            side_calls = side_calls_of(trajectory)
-        return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
+        maker = replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory))
+        if trajectory.status == "running":
+            return maker
+        return replace(maker, side_calls=side_calls_of(trajectory), inferred_agents=inferred_agents_of(trajectory))
 
     def run(self, span_id: str) -> Span:
         """Make the span of the whole run."""
@@ -155,6 +158,10 @@ class SpanMaker:
             attributes["trace_recorder.run_inferred"] = True
         if interaction.interaction_id in self.side_calls:
             attributes["trace_recorder.side_call"] = True
+        inferred = self.inferred_agents.get(interaction.interaction_id)
+        if inferred is not None:
+            members = inferred.to_document()
+            attributes |= known_attributes({f"trace_recorder.inferred_agent.{name}": members[name] for name in members})
         start, end = times_of(interaction)
         times = start or 0, end or start or 0
         events += self._exception(error, times[1])
