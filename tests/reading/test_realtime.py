@@ -423,6 +423,18 @@ def test_damaged_messages_cost_only_themselves(session: Session) -> None:
     assert prompts(run) == [begun[:2], begun, [*begun, spoke("Answer 1."), heard(None)]]
 
 
+def test_a_missing_beginning_costs_no_prompt(session: Session) -> None:
+    """The first request says what the messages before it are."""
+    talk(session, 2)
+    before = session.end()
+    records = [(one.kind, one.data) for one in records_of(session.path)]
+
+    fold = Fold()
+    fold.add(read_records(journal_of(*[(kind, data) for kind, data in records if kind != "websocket_start"])))
+
+    assert prompts(fold.trajectory("unknown")) == prompts(before)
+
+
 def written(*records: tuple[str, Event]) -> list[Record | BadLine]:
     """Return the records of a journal that was written by hand, with a websocket in it."""
     start = {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "t", "task": "talk"}
