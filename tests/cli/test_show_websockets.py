@@ -50,3 +50,19 @@ def test_show_has_what_was_heard_and_said(tmp_path: Path) -> None:
     assert not any(line.startswith("audio ") for line in lines)
     assert [time_to_first_audio(call) is None for call in run.llm_interactions] == [False, True]
     assert load(tmp_path / "run.json").websockets[0].code == 1001
+
+
+def test_an_error_over_a_websocket_has_no_status_of_the_handshake(tmp_path: Path) -> None:
+    """An error has an HTTP status only if its event states one."""
+    session = Session(tmp_path / "run.json")
+    error = {"type": "server_error", "message": "Try again."}
+    session.answer(by_server=True, status="failed", status_details={"type": "failed", "error": error})
+    session.send({"type": "response.create", "event_id": "mine"})
+    session.receive({"type": "error", "status": 429, "error": {**error, "event_id": "mine"}})
+    session.end()
+
+    shown = invoke("show", str(tmp_path / "run.json")).output
+
+    errors = [line.split(maxsplit=1)[1] for line in shown.splitlines() if line.startswith("  error ")]
+    assert "1 message sent and 3 received" in shown
+    assert errors == ["server_error: Try again.", "HTTP 429, server_error: Try again."]

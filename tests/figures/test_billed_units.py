@@ -189,6 +189,34 @@ def test_sounds_of_openai_without_a_rate_are_left_out(call: LLMInteraction, soun
     assert (cost and (cost.amount, cost.without_rate)) == (dollars and (dollars, ("input_audio_tokens",)))
 
 
+def test_cached_text_beside_speech_has_a_price(call: LLMInteraction) -> None:
+    """A provider that states that no speech was cached has stated all that the price depends on."""
+    cached = {"text_tokens": MILLION, "audio_tokens": 0, "image_tokens": 0}
+    details = {"text_tokens": 2 * MILLION, "audio_tokens": MILLION, "cached_tokens_details": cached}
+    usage = Usage(3 * MILLION, 0, cache_read_input_tokens=MILLION, extra={"input_token_details": details})
+    cost = cost_of(used(call, "openai-realtime", "openai", "gpt-realtime", usage))
+    assert cost is not None
+    assert (cost.amount, cost.without_rate) == (pytest.approx(4 + 32 + 0.4), ())
+
+
+def test_cached_text_beside_speech_has_a_price_if_google_lists_what_was_cached(call: LLMInteraction) -> None:
+    """A list of the cached tokens by modality leaves out the modalities without any."""
+    lists = {
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": MILLION}, {"modality": "AUDIO", "tokenCount": 1000}],
+        "cacheTokensDetails": [{"modality": "TEXT", "tokenCount": MILLION}],
+    }
+    usage = Usage(MILLION + 1000, 0, cache_read_input_tokens=MILLION, extra=lists)
+    assert cost_of(used(call, "google-generate", "google", "gemini-2.5-flash", usage)) is not None
+
+
+def test_cached_tokens_beside_speech_have_no_price_if_their_modality_is_not_stated(call: LLMInteraction) -> None:
+    """Cached speech has another rate than cached text."""
+    details = {"prompt_tokens_details": {"audio_tokens": MILLION}}
+    usage = Usage(3 * MILLION, 0, cache_read_input_tokens=MILLION, extra=details)
+    cost = cost_of(used(call, "openai-chat", "openai", "gpt-realtime", usage))
+    assert cost is None or cost.amount is None
+
+
 def test_speech_over_a_realtime_connection_has_its_rates(call: LLMInteraction) -> None:
     """Audio costs $32 in, $0.40 from the cache and $64 out, and text $4, $0.40 and $16."""
     cached = {"text_tokens": MILLION, "audio_tokens": MILLION, "image_tokens": 0}

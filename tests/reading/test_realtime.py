@@ -423,6 +423,18 @@ def test_damaged_messages_cost_only_themselves(session: Session) -> None:
     assert prompts(run) == [begun[:2], begun, [*begun, spoke("Answer 1."), heard(None)]]
 
 
+def test_a_missing_beginning_costs_no_prompt(session: Session) -> None:
+    """The first request says what the messages before it are."""
+    talk(session, 2)
+    before = session.end()
+    records = [(one.kind, one.data) for one in records_of(session.path)]
+
+    fold = Fold()
+    fold.add(read_records(journal_of(*[(kind, data) for kind, data in records if kind != "websocket_start"])))
+
+    assert prompts(fold.trajectory("unknown")) == prompts(before)
+
+
 def written(*records: tuple[str, Event]) -> list[Record | BadLine]:
     """Return the records of a journal that was written by hand, with a websocket in it."""
     start = {"schema": "trace-recorder/journal", "version": 1, "trajectory_id": "t", "task": "talk"}
@@ -490,3 +502,23 @@ def test_the_work_for_a_response_does_not_grow_with_the_conversation() -> None:
     assert calls(long) <= 11 * calls(short)
     run = folded(long).trajectory("unknown")
     assert [len(call.input_messages) for call in run.llm_interactions[-2:]] == [1998, 2000]
+
+
+def test_items_that_a_server_never_confirms_are_not_waited_for_without_end() -> None:
+    """Five times as many of them take about five times as many calls of our functions."""
+
+    def turns(number: int) -> list[Record | BadLine]:
+        records = [frames(received({"type": "session.created", "session": SESSION}))]
+        for turn in range(number):
+            question = {"type": "conversation.item.create", "item": typed("user", f"Question {turn}")}
+            said = typed("assistant", f"Answer {turn}.", id=f"said_{turn}")
+            added = {"type": "conversation.item.added", "item": said}
+            records += [frames(marked("sent", json.dumps(question).encode())), asked(turn), frames(received(added))]
+        return written(*records)
+
+    def calls(number: int) -> int:
+        records = turns(number)
+        return counting.calls(lambda: folded(records))
+
+    folded(turns(2))  # imports and caches
+    assert calls(1000) <= 8 * calls(200)

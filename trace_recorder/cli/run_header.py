@@ -139,7 +139,7 @@ def _websockets(websockets: Sequence[Websocket]) -> Iterator[str]:
         if websocket.duration_seconds is not None:
             words.append(f"open for {seconds(websocket.duration_seconds)}")
         if websocket.sent is not None and websocket.received is not None:
-            words.append(f"{number(websocket.sent)} messages sent and {number(websocket.received)} received")
+            words.append(f"{pluralize(websocket.sent, 'message')} sent and {number(websocket.received)} received")
         if websocket.warm_ups:
             words.append(pluralize(websocket.warm_ups, "warm-up"))
         if websocket.code is not None:

@@ -38,6 +38,11 @@ _DETAILS = {
     "output_token_details": "output_{}_tokens",
 }
 """OpenAI's objects with counts such as `audio_tokens`, with the name of the unit."""
+_WHOLE = {f"cache_{modality}_read_tokens": f"input_{modality}_tokens" for modality in ("audio", "image", "video")}
+"""Cached tokens of a modality, each with the count that includes them. No cached token of a modality is a fact too.
+
+Without that fact, the price of a call with cached tokens and tokens of the modality is not known.
+"""
 _TOOL_ITEMS = {
     "web_search_call": "web_searches",
     "file_search_call": "storage_searches",
@@ -57,7 +62,9 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
         units[name] += number
     units["audio_seconds"] = units["input_audio_seconds"] = _seconds_of_sound(call)
     terms = dict(_terms(call))
-    present = tuple(sorted((name, number) for name, number in units.items() if number > 0))
+    present = tuple(
+        sorted((name, number) for name, number in units.items() if number > 0 or units[_WHOLE.get(name, "")])
+    )
     if not present and not terms:
         return counts
     return replace(counts, units=present, terms=tuple(sorted(terms.items())))
@@ -74,9 +81,12 @@ def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
         cached = as_dict(details.get("cached_tokens_details"))
         for modality in ("audio", "image"):
             yield unit.format(modality), as_int(details.get(f"{modality}_tokens")) or 0
-            yield f"cache_{modality}_read_tokens", as_int(cached.get(f"{modality}_tokens")) or 0
+            if cached:
+                yield f"cache_{modality}_read_tokens", as_int(cached.get(f"{modality}_tokens")) or 0
     for member in _BY_MODALITY.keys() & usage.keys():
         unit = _BY_MODALITY[member]
+        if unit == _BY_MODALITY["cacheTokensDetails"]:
+            yield from ((name, 0) for name in _WHOLE)
         for detail in map(as_dict, as_list(usage[member])):
             name = _MODALITIES.get(str(detail.get("modality")).lower())
             if name is not None:

@@ -32,6 +32,8 @@ from trace_recorder.values.trajectory import Gap
 
 _REDIRECTS = 300
 """The first HTTP status of redirects."""
+_SWITCHED = 101
+"""The status of the handshake of a websocket. It says nothing of an error that comes over the websocket."""
 
 
 def interaction_of(call: CallFacts) -> LLMInteraction:
@@ -155,7 +157,7 @@ def _stream_error(exchange: ExchangeFacts) -> ErrorInfo | None:
         return None
     kind, message = read_error({"error": carried})
     status = None
-    if exchange.response is not None:
+    if exchange.response is not None and exchange.response.status != _SWITCHED:
         status = exchange.response.status or None
     return ErrorInfo(kind or "stream_error", message or "the stream carried an error", status)
 

@@ -241,12 +241,15 @@ class RealtimeConversation:
 
     def _create(self, event: Event) -> None:
         item = self._add(as_dict(event.get("item")), as_text(event.get("previous_item_id")))
-        self._created.append(item)
-        self._undo_by(event, partial(self._refuse, item))
+        self._expect(self._created, item, event)
 
     def _commit(self, event: Event) -> None:
-        item = self._add(_COMMITTED, None)
-        self._committed.append(item)
+        self._expect(self._committed, self._add(_COMMITTED, None), event)
+
+    def _expect(self, waiting: list[_Item], item: _Item, event: Event) -> None:
+        """Wait until the server confirms or refuses an item. Some servers do neither."""
+        waiting.append(item)
+        del waiting[:-MOST_UNCONFIRMED]
         self._undo_by(event, partial(self._refuse, item))
 
     def _add(self, json: dict[str, Payload], previous: str | None) -> _Item:

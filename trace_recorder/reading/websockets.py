@@ -37,7 +37,7 @@ from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.llm_interaction import LLMInteraction, Websocket, stated_error
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
-from trace_recorder.values.structs import Struct, replace
+from trace_recorder.values.structs import Struct, field, replace
 
 Event = dict[str, Payload]
 WebsocketFact = WebsocketStartFact | WebsocketFramesFact | WebsocketEndFact
@@ -51,11 +51,16 @@ def is_warm_up(request: LLMRequestFact) -> bool:
 
 
 class _OpenWebsocket(Struct, eq=False):
-    """One websocket. `remaining` is the beginning of a message whose end is in the next part."""
+    """One websocket. `remaining` is the beginning of a message whose end is in the next part.
+
+    `early` has the messages that came before the API was known, because the record of the beginning is missing.
+    """
 
     value: Websocket
     conversation: RealtimeConversation | None = None
     remaining: bytes = b""
+    is_known: bool = False
+    early: list[tuple[Direction, Event]] = field(default_factory=list)
 
 
 class _Steering(Struct, eq=False):
@@ -147,7 +152,8 @@ class RunWebsockets:
         connection = self._connections.get(identity)
         if connection is None:
             connection = self._connections[identity] = _OpenWebsocket(Websocket(identity))
-        if connection.conversation is None:
+        if api is not None and not connection.is_known:
+            connection.is_known = True
             dialect = dialect_of(api)
             if dialect is not None and dialect.websockets is not None and dialect.websockets.names_responses:
                 prompts = self._prompts.get(dialect.name)
@@ -155,11 +161,16 @@ class RunWebsockets:
                     prompts = RealtimePrompts(dialect, self._table)
                     self._prompts[dialect.name] = prompts
                 connection.conversation = RealtimeConversation(prompts, self._note_interruption)
+            for direction, event in connection.early:
+                self._read_event(connection, direction, event)
+            connection.early.clear()
         return connection
 
     def _read_event(self, connection: _OpenWebsocket, direction: Direction, event: Event) -> None:
         conversation = connection.conversation
-        if conversation is None:
+        if not connection.is_known:
+            connection.early.append((direction, event))
+        elif conversation is None:
             self._read_steering(direction, event)
         elif direction == "sent":
             conversation.sent(event)

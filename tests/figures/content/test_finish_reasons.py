@@ -25,10 +25,11 @@ Payload = Any
 @pytest.mark.parametrize(
     ("ending", "words"),
     [
-        ("length", ["length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"]),
+        ("length", ["length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete", "max_messages"]),
         ("filter", ["content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal"]),
         ("failed", ["MALFORMED_FUNCTION_CALL", "failed", "cancelled", "insufficient_system_resource"]),
-        ("paused", ["pause_turn"]),
+        ("failed", ["turn_detected", "client_cancelled"]),
+        ("paused", ["pause_turn", "steered"]),
         ("tools", ["tool_calls", "tool_use", "function_call", "requires_action"]),
         ("stop", ["stop", "end_turn", "STOP", "completed", "stop_sequence", "eos"]),
         (None, ["a word of tomorrow", None]),

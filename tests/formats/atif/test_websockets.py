@@ -26,3 +26,4 @@ def test_websockets_and_interruptions_go_to_atif_and_back(tmp_path: Path) -> Non
     assert [(call.response.content, call.response.audio_end_ms) for call in again.llm_interactions] == [
         ("Once upon a time", 700)
     ]
+    assert again.metadata["atif"]["extra"].keys() == {"journal_records"}  # nothing is there twice

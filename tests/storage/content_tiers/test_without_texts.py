@@ -12,6 +12,7 @@ from tests.formats.files import PRODUCED, produced_files
 from tests.formats.imported import import_file
 from tests.processes import ROOT
 from tests.storage.content_tiers.texts import figures_of, found_in, reload, texts_of_journal
+from tests.websocket_sessions import Session, called, spoken, typed
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.reading.validate import validate
@@ -142,6 +143,34 @@ def test_the_pieces_of_a_stream_have_no_digests(tmp_path: Path) -> None:
         assert "[text:" not in str(call.raw_stream)
         assert len(call.raw_chunks or ()) == len(before.raw_chunks or ())
         assert [at for at, _ in call.raw_chunks or ()] == [at for at, _ in before.raw_chunks or ()]
+
+
+def test_a_conversation_over_a_websocket_keeps_its_prompts(tmp_path: Path) -> None:
+    """The messages outside of responses say what the model had. Their texts have digests, and their order stays."""
+    session = Session(tmp_path / "run.json")
+    session.send({"type": "session.update", "session": {"instructions": "Be brief about secrets."}})
+    session.create(typed("user", "What did I hide?"))
+    session.answer(called("item_9", "call_1"))
+    session.create({"type": "function_call_output", "call_id": "call_1", "output": "a golden spoon"})
+    beside = {"type": "response.create", "response": {"conversation": "none"}}
+    session.answer(typed("assistant", "Beside the talk", id="item_10"), ask=beside, conversation_id=None)
+    said = spoken("item_11", "You hid a golden spoon.", "assistant")
+    session.answer(said, status="cancelled", status_details={"type": "cancelled", "reason": "turn_detected"})
+    session.send({"type": "conversation.item.truncate", "item_id": "item_11", "content_index": 0, "audio_end_ms": 700})
+    session.added(spoken("item_12"))
+    transcript = {"item_id": "item_12", "content_index": 0, "transcript": "And the golden fork?"}
+    session.receive({"type": "conversation.item.input_audio_transcription.completed", **transcript})
+    session.send({"type": "conversation.item.delete", "item_id": "item_9"})
+    session.answer(spoken("item_13", "No golden fork.", "assistant"))
+    before = session.end()
+    run = reload(TextlessJournal(tmp_path / "run.jsonl", new_key()).lines(), tmp_path / "textless.jsonl")
+    roles = [[message.role for message in call.input_messages] for call in run.llm_interactions]
+    assert roles == [[message.role for message in call.input_messages] for call in before.llm_interactions]
+    heard = [(call.response.finish_reason, call.response.audio_end_ms) for call in run.llm_interactions]
+    assert heard == [("completed", None), ("completed", None), ("turn_detected", 700), ("completed", None)]
+    [part] = run.llm_interactions[-1].input_messages[-1].content
+    assert part["transcript"].startswith("[text:")
+    _check(tmp_path / "run.jsonl", tmp_path)
 
 
 def test_a_large_string_has_the_digest_that_it_has_elsewhere(tmp_path: Path) -> None:

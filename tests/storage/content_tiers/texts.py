@@ -33,6 +33,7 @@ STRUCTURE = frozenset(
     x-stainless-retry-count system_fingerprint serviceTier anthropic_version phase effort trafficType timestamp sha256
     connection_id direction transport subprotocol server claudecode/toolUseId callId jsonrpc
     retry-after-ms native_finish_reason completionReason blockReason encoding_format truncation speed inference_geo
+    event_id previous_item_id conversation conversation_id stream_id
     """.split()  # noqa: SIM905 - a list of quoted words is harder to read
 )
 """The members whose strings are structure: ids, types, roles, models, times, and names of tools."""
@@ -88,6 +89,8 @@ def _collect(value: Payload, texts: set[str], structure: set[str], *, is_opaque:
             else:
                 structure.add(member)
             is_protocol = member == "result" and "jsonrpc" in value
+            if member == "reason" and "type" in value:  # why a response has its status; of a websocket, it is a text
+                member = "status"  # noqa: PLW2901 - as above
             below = (
                 is_opaque or (member in OPAQUE and not is_protocol) or (member == "input" and isinstance(inner, dict))
             )

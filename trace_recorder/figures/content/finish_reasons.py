@@ -20,15 +20,16 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "tools": ("tool_calls", "tool_use", "function_call", "requires_action"),
     "length": (
         *("length", "max_tokens", "max_output_tokens", "max_length", "model_length", "incomplete"),
-        "model_context_window_exceeded",
+        *("model_context_window_exceeded", "max_messages"),
     ),
     "filter": (
         *("content_filter", "refusal", "safety", "recitation", "blocklist", "prohibited_content", "spii", "language"),
         *("image_safety", "image_prohibited_content", "image_recitation", "model_armor", "sensitive"),
     ),
-    "paused": ("pause_turn", "in_progress", "queued"),
+    "paused": ("pause_turn", "in_progress", "queued", "steered"),
     "failed": (
         *("failed", "cancelled", "canceled", "error", "abort", "aborted", "insufficient_system_resource"),
+        *("turn_detected", "client_cancelled"),
         *("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response"),
         *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
     ),

@@ -52,6 +52,8 @@ _TOTALS = {
 }
 """ATIF's names of token counts and costs, and ours."""
 _OF_RUN = frozenset({**Trajectory().head(), **Trajectory().tail("inline")})
+_OF_OWN_VIEW = frozenset({"parent", "session", "removals", "mcp_servers", "websockets"})
+"""Members of a run that a document has only if the run has them. Another tool may have members of these names."""
 _DERIVED = ("start_time", "end_time", "model", "status")
 """Facts of a run that the reader works out if the document does not state them."""
 _OF_STEP = frozenset({"step_id", "source", "message", "reasoning_content", "tool_calls", "observation"})
@@ -136,6 +138,8 @@ def of_document(
         # A document with a status was written by our own view, which writes all known facts. So no fact was derived.
         if "status" not in extra:
             derived = [name for name in _DERIVED if name not in extra]
+        else:
+            extra = _without(extra, _OF_OWN_VIEW)
         extra = _without(extra, _OF_RUN)
     elif session_id == root.get("session_id"):
         session_id = None

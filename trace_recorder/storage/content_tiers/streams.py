@@ -4,19 +4,25 @@ A piece of a text is left out, and no digest takes its place: a stream has thous
 their digests would be a cipher. The assembled response, at the end of the stream, has the digests of the whole texts.
 Each line stays a line, so that the chunks of the stream stay as they are. A line that is neither the JSON of an event
 nor a field of one becomes empty.
+
+Messages of a websocket outside of responses have whole texts, and no other record has them. So they have digests.
 """
 
 from __future__ import annotations
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.dialects.event_forms import PIECES, EventForm
-from trace_recorder.dialects.json_access import json_value
+from trace_recorder.dialects.json_access import as_dict, json_value
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.content_tiers.structure import Structure
 from trace_recorder.storage.content_tiers.text_digests import TextDigests
 from trace_recorder.values.json_text import STRING, make_json_writer
 
 _DATA = lazy_pattern(r"(?:data: ?|[<>] )?(?=[{\[])")
+_MARKS = ("< ", "> ")
+"""The beginnings of a message of a websocket (`storage/websocket_frames.py`)."""
+_DELTA = ".delta"
+"""The end of the type of each message that has a piece of a text."""
 _FIELD = lazy_pattern(r"event: ?[A-Za-z][\w.-]{0,80}|data: ?\[DONE\]")
 _PIECE = lazy_pattern(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _MOST_FORMS = 4
@@ -28,6 +34,7 @@ class TextlessStream:
 
     def __init__(self, digests: TextDigests) -> None:
         self._structure = Structure(digests, leaves_out=True)
+        self._whole = Structure(digests)
 
     def __call__(self, data: bytes) -> bytes:
         """Return the text of a part without the model's texts."""
@@ -67,13 +74,16 @@ class TextlessStream:
         event = json_value(text[begin.end() :])
         if not isinstance(event, dict | list):
             return end
-        return f"{begin[0]}{_dump(self._structure.body(event))}{end}"
+        structure = self._structure
+        if begin[0] in _MARKS and not str(as_dict(event).get("type")).endswith(_DELTA):
+            structure = self._whole
+        return f"{begin[0]}{_dump(structure.body(event))}{end}"
 
 
 def _form_of(line: str) -> EventForm | None:
     """Return the form of an event with one piece of a text, whose other members are the same in the next events."""
     begin = _PIECE.search(line)
-    if begin is None or not line.startswith(("data: ", "{", "< ", "> ")):
+    if begin is None or not line.startswith(("data: ", "{", *_MARKS)):
         return None
     literal = STRING.match(line, begin.end())
     if literal is None or _PIECE.search(line, literal.end()):

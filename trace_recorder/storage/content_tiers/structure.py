@@ -33,7 +33,7 @@ from trace_recorder.values.messages import Payload
 
 _ROLES_OF_TOOLS = frozenset({"tool", "function"})
 """The name in a message with such a role is the name of a tool. With any other role, it is the name of a person."""
-_COUNTERS = frozenset({"sequence_number", "created_at", "obfuscation"})
+_COUNTERS = frozenset({"sequence_number", "created_at", "event_id", "obfuscation"})
 """The members in which events of one form differ. They are left out of a stream."""
 _dump = make_json_writer(",", ":")
 Strings = dict[str, int]

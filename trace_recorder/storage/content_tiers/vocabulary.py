@@ -115,10 +115,11 @@ _TOP_COUNTS = (
 )
 _BILLED: Vocabulary = _all(Kept.COUNTS, "tokens billed_units")
 _ERROR: Vocabulary = {
-    **_all(Kept.IDENTIFIER, "type code status name"),
+    **_all(Kept.IDENTIFIER, "type code status name event_id"),
     **_all(Kept.NODE, "message detail details param error"),
 }
 _REASON: Vocabulary = {"reason": Kept.IDENTIFIER}
+_STATUS: Vocabulary = {**_all(Kept.IDENTIFIER, "type reason"), "error": _ERROR}
 _METADATA: Vocabulary = _all(Kept.COUNTS, _TOP_COUNTS)
 _DOCUMENTS: Vocabulary = {"type": Kept.IDENTIFIER, "text": Kept.NODE}
 _ACTION: Vocabulary = {"type": Kept.IDENTIFIER}
@@ -160,7 +161,8 @@ BODIES: Vocabulary = {
             signature_text thoughtSignature thought_signature encrypted_content description reflection stream_options
             generationConfig generation_config inferenceConfig thinkingConfig textGenerationConfig options interaction
             groundingMetadata webSearchQueries promptFeedback citationsContent segments instances payload event beside
-            cache_control cachePoint value request response extra
+            cache_control cachePoint value request response extra session steer prompt_cache_options
+            output_modalities modalities
             """,
     ),
     **_all(
@@ -171,7 +173,7 @@ BODIES: Vocabulary = {
             responseId previous_response_id previous_interaction_id interaction_id execution_id step_id provider
             system_fingerprint service_tier serviceTier event_type media_type mime_type mimeType content_type format
             modality effort phase name tool_name api ttl quality size speed inference_geo reasoning_effort truncation
-            encoding_format anthropic_version detail
+            encoding_format anthropic_version detail event_id previous_item_id conversation conversation_id stream_id
             """,
     ),
     **_all(
@@ -181,7 +183,8 @@ BODIES: Vocabulary = {
             created_at completed_at timestamp temperature top_p topP top_k topK n seed stream store parallel_tool_calls
             background frequency_penalty presence_penalty num_predict thinkingBudget include_usage dimensions duration
             duration_seconds seconds latencyMs done thought think is_error success replayed call_id_made_up strict
-            willContinue interleaved by_hand
+            willContinue interleaved by_hand audio_start_ms audio_end_ms generate prewarm
+            max_output_tokens
             """,
     ),
     **_all(
@@ -199,6 +202,7 @@ BODIES: Vocabulary = {
     "result": Kept.RESULT,
     "error": _ERROR,
     "incomplete_details": _REASON,
+    "status_details": _STATUS,
     "metadata": _METADATA,
     "meta": _BILLED,
     "documents": _DOCUMENTS,
