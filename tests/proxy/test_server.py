@@ -135,18 +135,6 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
     assert proxy.runs() == []
 
 
-@pytest.mark.parametrize("upgrade", ["websocket", "WebSocket"])
-def test_a_websocket_is_refused_at_once(proxy: RunningProxy, server: Server, upgrade: str) -> None:
-    """A program that opens a websocket gets the status at which Codex falls back to HTTP without trying again."""
-    headers = {"connection": "Upgrade", "upgrade": upgrade, "sec-websocket-key": "a", "sec-websocket-version": "13"}
-    response = httpx.get(proxy.url + "/openai/v1/responses", headers=headers)
-    assert (response.status_code, response.json()["error"]["type"], server.requests) == (
-        426,
-        "trace_recorder_proxy",
-        [],
-    )
-
-
 def test_a_broken_stream_breaks_for_the_program(proxy: RunningProxy, server: Server) -> None:
     """When the provider's stream breaks off, the program gets the same exception as without a proxy."""
     server.answers[:] = [stream(CHAT_STREAM[0], DROP)]

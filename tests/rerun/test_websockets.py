@@ -106,6 +106,19 @@ def test_every_client_gets_the_recorded_events(recorded: tuple[Path, Answers]) -
         assert agent(run.wrap(client())) == answers
 
 
+def test_many_replays_beside_a_recorder_leave_one_layer(recorded: tuple[Path, Answers], tmp_path: Path) -> None:
+    """Replays and recorders take turns in one process, and the library's functions are replaced once."""
+    path, _ = recorded
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        kept = [recorder.wrap(client())]
+        replaced = websockets.sync.client.connect
+        for _ in range(3):
+            with replay(path, strict=False) as run:
+                kept += [recorder.wrap(run.wrap(client())), run.wrap(recorder.wrap(client()))]
+                assert websockets.sync.client.connect is replaced
+            assert websockets.sync.client.connect is replaced
+
+
 def test_a_recorded_replay_names_the_calls_that_answered(recorded: tuple[Path, Answers], tmp_path: Path) -> None:
     """A recorder of the same client records the replay, with the origin of each answer, in either order of `wrap`."""
     path, answers = recorded

@@ -21,11 +21,12 @@ transport of its HTTP client tells who records it, as for its calls over HTTP.
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable
 from functools import partial
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from trace_recorder.capture.proxy_header import headers_for_proxy
@@ -43,14 +44,23 @@ _FIRST_CONTROL_OPCODE = 8
 _CLOSED = 3
 """The value of `protocol.state` after the end of a connection."""
 _SWITCHING_PROTOCOLS = 101
+_OF_NETWORK = frozenset({"ssl", "server_hostname", "proxy"})
+"""The parameters of `connect` that say how an address is reached."""
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
 
 
-class Handshakes:
-    """What is called instead of the handshakes of the library. `process` returns who records the whole process."""
+class Redirecting(Protocol):
+    """Who records the whole process, and the functions that may answer a connection."""
 
-    def __init__(self, process: Callable[[], Binding | None]) -> None:
-        self._process = process
+    process: Binding | None
+    redirects: list[Callable[[str, object], socket.socket | None]]
+
+
+class Handshakes:
+    """What is called instead of the functions with which the library connects."""
+
+    def __init__(self, patch: Redirecting) -> None:
+        self._patch = patch
 
     def replaced_methods(self, module: ModuleType) -> list[ReplacedMethod]:
         """Return the methods of a module of the library that must be replaced."""
@@ -59,7 +69,10 @@ class Handshakes:
                 ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands_async),
                 ReplacedMethod(module.connect, "__init__", self._connecting),
             ]
-        return [ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands)]
+        return [
+            ReplacedMethod(module.ClientConnection, "handshake", self._shake_hands),
+            ReplacedMethod(module, "connect", self._connecting_sync),
+        ]
 
     def _binding(self) -> Binding | None:
         """Return who records the connection that the caller of the library opens."""
@@ -68,14 +81,28 @@ class Handshakes:
         if isinstance(transport, RecordingTransport):
             binding: Binding = transport.binding
             return binding
-        return self._process()
+        return self._patch.process
 
     def _connecting(self, original: Any, connect: Any, uri: str, *arguments: Any, **keywords: Any) -> None:
         """Note that a recorded connection is being opened, because an event loop looks names up in other threads."""
+        uri, keywords = self._redirected(uri, keywords)
         original(connect, uri, *arguments, **keywords)
         with guard.protect("note the address of a websocket"):
             if recognise_websocket(uri) is not None and self._binding() is not None:
                 opening_websockets.add(connect)
+
+    def _connecting_sync(self, original: Any, uri: str, *arguments: Any, **keywords: Any) -> Any:
+        uri, keywords = self._redirected(uri, keywords)
+        return original(uri, *arguments, **keywords)
+
+    def _redirected(self, uri: str, keywords: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the address and the options of a connection. If a replay answers it, they have the replay's socket."""
+        for redirect in [*self._patch.redirects]:
+            answering = redirect(uri, sdk_client(sys._getframe(2)))
+            if answering is not None:
+                kept = {name: value for name, value in keywords.items() if name not in _OF_NETWORK}
+                return uri.replace("wss:", "ws:", 1), {**kept, "sock": answering}
+        return uri, keywords
 
     def _shake_hands(self, original: Any, connection: Any, *arguments: Any, **keywords: Any) -> None:
         recorded = self._begin(connection)

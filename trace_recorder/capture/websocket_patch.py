@@ -5,7 +5,9 @@ The seam itself, `websocket_clients.py`, is imported with the package `websocket
 
 from __future__ import annotations
 
+import socket
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,11 @@ from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.signal_handlers import WeakRegistry
 
+Redirect = Callable[[str, object], socket.socket | None]
+"""A function that gets an address and the client of an SDK, or None, that connects to it.
+
+It returns the socket to use in place of the network, or None if the connection is not its own.
+"""
 MODULES = ("websockets.sync.client", "websockets.asyncio.client")
 
 
@@ -23,6 +30,8 @@ class WebsocketPatch:
     def __init__(self) -> None:
         self.process: Binding | None = None
         """Who records the connections that no wrapped client opens."""
+        self.redirects: list[Redirect] = []
+        """The functions of replays, each of which may answer a connection."""
         self._wrapped: WeakRegistry[Any] = WeakRegistry()
         self._replaced: dict[str, list[ReplacedMethod]] = {}
         self.import_hook = ImportHook(MODULES, self._patch_imported)
@@ -48,8 +57,18 @@ class WebsocketPatch:
         self._wrapped.discard(client)
         self._restore_unneeded()
 
+    def redirect(self, function: Redirect) -> None:
+        """Let a replay answer connections until `stop_redirecting`."""
+        self.redirects.append(function)
+        self._patch_all()
+
+    def stop_redirecting(self, function: Redirect) -> None:
+        """Open all connections again. Those that are open are answered to their end."""
+        self.redirects.remove(function)
+        self._restore_unneeded()
+
     def _is_needed(self) -> bool:
-        return self.process is not None or any(True for _ in self._wrapped)
+        return self.process is not None or bool(self.redirects) or any(True for _ in self._wrapped)
 
     def _patch_all(self) -> None:
         for module in [sys.modules[name] for name in MODULES if name in sys.modules]:
@@ -64,7 +83,7 @@ class WebsocketPatch:
             if module.__name__ not in self._replaced:
                 from trace_recorder.capture.websocket_clients import Handshakes  # noqa: PLC0415 - few programs need it
 
-                self._replaced[module.__name__] = Handshakes(lambda: self.process).replaced_methods(module)
+                self._replaced[module.__name__] = Handshakes(self).replaced_methods(module)
             for method in self._replaced[module.__name__]:
                 method.put()
 

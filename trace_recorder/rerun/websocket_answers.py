@@ -13,19 +13,15 @@ from __future__ import annotations
 import json
 import select
 import socket
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from trace_recorder.capture.method_seams import ImportHook
-from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.websocket_clients import Fragments, raw_headers, sdk_client
+from trace_recorder.capture.websocket_clients import Fragments, raw_headers
 from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins
-from trace_recorder.capture.websocket_patch import MODULES
+from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
@@ -40,8 +36,6 @@ IsAnswered = Callable[[object], bool]
 _POLICY_VIOLATION = 1008
 _NOT_FOUND = 404
 _PIECE = 64 * 1024
-_OF_NETWORK = frozenset({"uri", "ssl", "server_hostname", "proxy"})
-"""The parameters of `connect` that say how the address is reached."""
 _OPEN, _CLOSED = 1, 3
 """Values of `state`: messages may be sent, and the connection has ended."""
 
@@ -55,45 +49,28 @@ class WebsocketAnswers:
     def __init__(self, answers: Answers, is_answered: IsAnswered) -> None:
         self._answers = answers
         self._is_answered = is_answered
-        self._replaced: dict[str, ReplacedMethod] = {}
-        self._import_hook = ImportHook(MODULES, self._patch)
 
     def install(self) -> None:
-        """Replace the functions that connect, now or when the library is imported."""
-        for name in MODULES:
-            if name in sys.modules:
-                self._patch(sys.modules[name])
-        if self._import_hook not in sys.meta_path:
-            sys.meta_path.insert(0, self._import_hook)
+        """Answer the connections that are opened from now on."""
+        websocket_patch.redirect(self.socket_for)
 
     def remove(self) -> None:
-        """Restore the functions. Open connections are answered to their end."""
-        if self._import_hook in sys.meta_path:
-            sys.meta_path.remove(self._import_hook)
-        for method in self._replaced.values():
-            method.take_out()
+        """Answer no further connections. Those that are open are answered to their end."""
+        websocket_patch.stop_redirecting(self.socket_for)
 
-    def _patch(self, module: ModuleType) -> None:
-        if module.__name__ not in self._replaced:
-            owner, name = (module.connect, "__init__") if isinstance(module.connect, type) else (module, "connect")
-            self._replaced[module.__name__] = ReplacedMethod(owner, name, self._connect)
-        self._replaced[module.__name__].put()
-
-    def _connect(self, original: Any, *arguments: Any, **keywords: Any) -> Any:
-        """Connect to a server in this process if a replay answers the client, or else to the address."""
-        *of_object, uri = (*arguments, keywords["uri"]) if "uri" in keywords else arguments
+    def socket_for(self, uri: str, client: object) -> socket.socket | None:
+        """Return a socket to a server in this process if the replay answers the client, or None."""
         endpoint = recognise_websocket(uri)
         dialect = None if endpoint is None else dialect_of(endpoint.api)
-        if endpoint is None or dialect is None or not self._is_answered(sdk_client(sys._getframe(1))):
-            return original(*arguments, **keywords)
+        if endpoint is None or dialect is None or not self._is_answered(client):
+            return None
         if dialect.websockets is None or dialect.websockets.names_responses:  # its prompts are not in its requests
             why = f"a replay cannot answer {urlsplit(uri).path}: the audio of a conversation is not on file"
             raise refused_connection(self._answers.refused(why))
-        keywords = {name: value for name, value in keywords.items() if name not in _OF_NETWORK}
         ours, theirs = socket.socketpair()
         server = _Server(theirs, endpoint, dialect, self._answers)
         threading.Thread(target=server.run, name="trace-recorder-replay", daemon=True).start()
-        return original(*of_object, uri.replace("wss:", "ws:", 1), sock=ours, **keywords)
+        return ours
 
 
 class _Server:
