@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -174,6 +175,47 @@ def test_a_cancelled_send_is_on_file_as_cancelled(tmp_path: Path) -> None:
     assert [json.loads(message)["input"] for message in server.sessions[0].got] == ["hello"]
     assert [fact["type"] for fact in facts(path, "llm_error")] == ["CancelledError"]
     assert sorted(call.complete for call in load(path).llm_interactions) == [False, True]
+
+
+def test_a_request_that_is_on_file_and_not_sent_gets_no_answer(tmp_path: Path) -> None:
+    """A large request waits for the end of a message in fragments, and is cancelled. The next gets its own answer."""
+    path, journal = tmp_path / "run.json", tmp_path / "run.jsonl"
+
+    def script(session: Session) -> None:
+        session.receive()
+        session.send(*answer(session.receive()["input"]))
+        session.wait_until_left()
+
+    async def run(url: str, recorder: TrajectoryRecorder) -> None:
+        go_on = asyncio.Event()
+
+        async def fragments() -> AsyncIterator[str]:
+            yield '{"type": '
+            await go_on.wait()
+            yield '"other"}'
+
+        client = recorder.wrap(openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1"))
+        async with client.responses.connect() as connection:
+            in_fragments = asyncio.ensure_future(connection._connection.send(fragments()))
+            await asyncio.sleep(0)
+            sending = asyncio.ensure_future(connection.send(create("a word " * 100_000)))
+            while b'"llm_request"' not in journal.read_bytes() or not journal.read_bytes().endswith(b"\n"):
+                await asyncio.sleep(0.001)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+            go_on.set()
+            await in_fragments
+            await connection.send(create("hello"))
+            while (await connection.recv()).type != "response.completed":
+                pass
+
+    with serving_scripts(script) as server, TrajectoryRecorder(path, strict=False) as recorder:
+        asyncio.run(run(server.url, recorder))
+
+    first, second = load(path).llm_interactions
+    assert (first.complete, second.response.content) == (False, "hello")
+    assert [fact["type"] for fact in facts(path, "llm_error")] == ["CancelledError"]
 
 
 def test_threads_and_loops_record_side_by_side(tmp_path: Path) -> None:

@@ -260,16 +260,20 @@ class RecordedWebsocket:
         """
 
         async def send(message: Any, *arguments: Any, **keywords: Any) -> None:
-            data = _large_text(message)
+            data, response = _large_text(message), None
             if data is not None:
                 async with order:
-                    await self._recording.sent_in_event_loop(data)
+                    response = await self._recording.sent_in_event_loop(data)
                     self._written.append(data)
             elif order.locked():
                 async with order:
                     pass
             try:
                 await original(message, *arguments, **keywords)
+            except BaseException as error:
+                if response is not None and data in self._written:
+                    self._recording.not_sent(response, error)
+                raise
             finally:
                 if data is not None and data in self._written:
                     self._written.remove(data)

@@ -99,7 +99,7 @@ _origins: WeakValueDictionary[str, AnswerOrigins] = WeakValueDictionary()
 ORIGIN_HEADER = "trace-recorder-answers"
 
 
-class _OpenResponse(Struct, frozen=True, eq=False):
+class OpenResponse(Struct, frozen=True, eq=False):
     """An open response, and the run that it belongs to.
 
     `lane` and `event_id` are the `stream_id` and the `event_id` of the event that asked for it, or began it.
@@ -184,15 +184,28 @@ class WebsocketConnection:
         """Record a message that is about to be sent. If it asks for a response, it is on file when this returns."""
         self._sent(message, in_event_loop=False)
 
-    async def sent_in_event_loop(self, message: bytes) -> None:
-        """Do the same as `sent` in an event loop. If the message is large, a thread writes it, and the caller waits."""
+    async def sent_in_event_loop(self, message: bytes) -> OpenResponse | None:
+        """Do the same as `sent` in an event loop. If the message is large, a thread writes it, and the caller waits.
+
+        Return the response that the message asks for, for `not_sent`, or None if it asks for none.
+        """
         response = self._sent(message, in_event_loop=True)
-        if response is not None:
+        if response is not None and response.exchange.is_left_to_thread:
             await response.exchange.write_request_in_thread()
             self._add(response)
+        return response
 
-    def _sent(self, message: bytes, *, in_event_loop: bool) -> _OpenResponse | None:
-        """Record a message. Return its response if a thread must still write the request."""
+    def not_sent(self, response: OpenResponse, error: BaseException) -> None:
+        """Record that the request of a response was not sent after all, so that no answer is taken for its answer."""
+        with self._guard.protect(_MESSAGE):
+            if response.exchange.response.done:
+                return
+            response.here.sent -= 1
+            self._remove(response)
+            response.exchange.failed(error)
+
+    def _sent(self, message: bytes, *, in_event_loop: bool) -> OpenResponse | None:
+        """Record a message. Return the response that it asks for. A thread may have to write its request still."""
         if self._ending is not None:
             return None
         with self._guard.protect(_MESSAGE):
@@ -225,16 +238,15 @@ class WebsocketConnection:
 
     def _ask(
         self, here: WebsocketInRun, event: dict[str, Payload], body: bytes, *, is_inferred: bool, in_event_loop: bool
-    ) -> _OpenResponse | None:
-        """Begin the response that the client asks for. Return it if a thread must still write the request."""
+    ) -> OpenResponse | None:
+        """Begin the response that the client asks for, and return it. A thread may have to write its request still."""
         exchange = self._begin(here, body, context_of(here.run), is_inferred=is_inferred, in_event_loop=in_event_loop)
         if exchange is None:
             return None
-        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
-        if exchange.is_left_to_thread:
-            return response
-        self._add(response)
-        return None
+        response = OpenResponse(exchange, here, _text(event.get("stream_id")), _text(event.get("event_id")))
+        if not exchange.is_left_to_thread:
+            self._add(response)
+        return response
 
     def _begin(
         self,
@@ -258,7 +270,7 @@ class WebsocketConnection:
         here.write_messages()
         return begin_over_websocket(here.run, sent, context, in_event_loop=in_event_loop)
 
-    def _add(self, response: _OpenResponse) -> None:
+    def _add(self, response: OpenResponse) -> None:
         """Wait for the events of a response whose request is on file."""
         with self._lock:
             self._responses.ask(response)
@@ -294,17 +306,21 @@ class WebsocketConnection:
             if exchange.chunk(as_event(without_media(message, event_type))):
                 exchange.write_due()
             if event_type == _ERROR or event_type in self._websockets.last_events:
-                with self._lock:
-                    self._responses.remove(response)
-                    response.here.responses.pop(exchange, None)
+                self._remove(response)
                 exchange.ended_without_waiting()
 
-    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> _OpenResponse | None:
+    def _remove(self, response: OpenResponse) -> None:
+        """Wait for no more events of a response."""
+        with self._lock:
+            self._responses.remove(response)
+            response.here.responses.pop(response.exchange, None)
+
+    def _begun_by_server(self, here: WebsocketInRun, event: dict[str, Payload]) -> OpenResponse | None:
         """Begin a response that the server makes by itself, after the user's speech or after a change of course."""
         exchange = self._begin(here, b"{}", here.context)
         if exchange is None:
             return None
-        response = _OpenResponse(exchange, here, _text(event.get("stream_id")), None)
+        response = OpenResponse(exchange, here, _text(event.get("stream_id")), None)
         with self._lock:
             self._responses.begin(response, event)
             here.responses[exchange] = None
@@ -351,16 +367,16 @@ def _text(value: Payload) -> str | None:
 class _OpenResponses(Protocol):
     """The responses of a websocket that have not ended. The websocket's lock is held during each change."""
 
-    def ask(self, response: _OpenResponse) -> None:
+    def ask(self, response: OpenResponse) -> None:
         """Add a response that the client asks for."""
 
-    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
+    def begin(self, response: OpenResponse, event: dict[str, Payload]) -> None:
         """Add a response that the server begins by an event."""
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> OpenResponse | None:
         """Return the response that an event of the server belongs to, or None."""
 
-    def remove(self, response: _OpenResponse) -> None:
+    def remove(self, response: OpenResponse) -> None:
         """Remove a response that has ended."""
 
 
@@ -371,15 +387,15 @@ class _Lanes:
     """
 
     def __init__(self) -> None:
-        self._lanes: dict[str | None, deque[_OpenResponse]] = {}
+        self._lanes: dict[str | None, deque[OpenResponse]] = {}
 
-    def ask(self, response: _OpenResponse) -> None:
+    def ask(self, response: OpenResponse) -> None:
         self._lanes.setdefault(response.lane, deque()).append(response)
 
-    def begin(self, response: _OpenResponse, _: dict[str, Payload]) -> None:
+    def begin(self, response: OpenResponse, _: dict[str, Payload]) -> None:
         self.ask(response)
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> OpenResponse | None:
         if event_type.startswith(_BESIDE_RESPONSES):
             return None
         name = _text(event.get("stream_id"))
@@ -395,7 +411,7 @@ class _Lanes:
             return next((response for response in responses if not response.exchange.response.chunks), responses[0])
         return responses[0]
 
-    def remove(self, response: _OpenResponse) -> None:
+    def remove(self, response: OpenResponse) -> None:
         lane = self._lanes[response.lane]
         lane.remove(response)
         if not lane:
@@ -410,16 +426,16 @@ class _NamedResponses:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_OpenResponse] = deque()
-        self._by_id: dict[str | None, _OpenResponse] = {}
+        self._waiting: deque[OpenResponse] = deque()
+        self._by_id: dict[str | None, OpenResponse] = {}
 
-    def ask(self, response: _OpenResponse) -> None:
+    def ask(self, response: OpenResponse) -> None:
         self._waiting.append(response)
 
-    def begin(self, response: _OpenResponse, event: dict[str, Payload]) -> None:
+    def begin(self, response: OpenResponse, event: dict[str, Payload]) -> None:
         self._by_id[_response_id(event)] = response
 
-    def of(self, event_type: str, event: dict[str, Payload]) -> _OpenResponse | None:
+    def of(self, event_type: str, event: dict[str, Payload]) -> OpenResponse | None:
         if event_type == _ERROR:
             name, waiting = as_dict(event.get("error")).get("event_id"), [*self._waiting]
             if name is None and len(waiting) == 1:
@@ -433,7 +449,7 @@ class _NamedResponses:
             self._by_id[identity] = response = self._waiting.popleft()
         return response
 
-    def remove(self, response: _OpenResponse) -> None:
+    def remove(self, response: OpenResponse) -> None:
         if response in self._waiting:
             self._waiting.remove(response)
         self._by_id = {identity: other for identity, other in self._by_id.items() if other is not response}
