@@ -8,7 +8,7 @@ of both sides change it. A `RealtimeConversation` takes these events in their or
   not confirmed was refused.
 - An item that the server adds is after the item that `previous_item_id` names, or else at the end. Items that the model
   makes get their contents when the item or its response is done.
-- A transcript of the user's speech comes when it comes. The model had the speech, and not the transcript, so the item
+- A transcript of the user's speech may come late. The model had the speech, and not the transcript, so the item
   is the same message before and after: all prompts that have it share what is known of it.
 - If the user interrupts the model, the client says how much of the speech was heard (`conversation.item.truncate`). The
   item then states `audio_end_ms`, and its text stays what the model said. Prompts from then on have this other message.
