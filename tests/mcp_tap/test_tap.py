@@ -126,7 +126,9 @@ def test_a_signal_to_the_tap_is_a_signal_to_the_server(name: str, tmp_path: Path
     server = (
         f"import os, signal, time\nsignal.signal({int(number)}, lambda *_: os._exit(6))\nprint('{{}}', flush=True)\n"
     )
-    command = [*TAP, sys.executable, "-c", server + "while True: time.sleep(1)"]
+    begin = "import os, signal, sys\n"  # tests under `nohup` ignore a hangup, and so would the tap
+    begin += f"signal.signal({int(number)}, signal.SIG_DFL)\nos.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", begin, *TAP, sys.executable, "-c", server + "while True: time.sleep(1)"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tap:
         assert tap.stdout is not None
         tap.stdout.readline()
