@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT
-from tests.websocket_provider import Session, serving_websockets
+from tests.websocket_provider import Session, serving_scripts
 from tests.websocket_scenarios import answer
 
 [PROGRAM] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "websockets.md").read_text("utf-8"), re.DOTALL)
@@ -26,7 +26,7 @@ def test_the_program_records_a_websocket(
 ) -> None:
     """Only the address of the server is another one."""
     monkeypatch.chdir(tmp_path)
-    with serving_websockets(_answer) as server:
+    with serving_scripts(_answer) as server:
         url = server.url.replace("http", "ws") + "/v1"
         client = f"OpenAI(api_key='none', websocket_base_url={url!r})"
         assert PROGRAM.count("OpenAI()") == 1

@@ -232,11 +232,19 @@ class Fold(RunFold):
         else:
             step.update(values)
 
-    def _read_request(self, record: Record, sent: LLMRequestFact | LLMInteractionFact) -> CallFacts:
-        """Read the new messages of a request, and match the tool results in it. Return its call."""
-        call = self._call_of(record, sent)
+    def _read_request(self, record: Record, sent: LLMRequestFact | LLMInteractionFact) -> CallFacts | None:
+        """Read the new messages of a request, and match the tool results in it.
+
+        Return its call, or None if the request only prepares the server for a later one, which is no call.
+        """
+        websockets = None
         if isinstance(sent, LLMRequestFact) and sent.connection_id is not None:
-            call.incremental = try_call(self._on_websockets().read_request, _unreadable_request, call, sent)
+            websockets = self._on_websockets()
+            if websockets.read_warm_up(record, sent):
+                return None
+        call = self._call_of(record, sent)
+        if websockets is not None and isinstance(sent, LLMRequestFact):
+            call.incremental = try_call(websockets.read_request, _unreadable_request, call, sent)
         else:
             call.incremental = try_call(self._request_reader.read, _unreadable_request, call.newest.dialect, sent)
         if call.incremental is None:
@@ -247,14 +255,11 @@ class Fold(RunFold):
             self._tools.read_request(call, sent, results)
         return call
 
-    def _read_sent(self, record: Record, sent: LLMRequestFact) -> None:
-        """Read a request that was sent. A request that only prepares the server for a later one is no call."""
-        if sent.connection_id is None or not self._on_websockets().read_warm_up(record, sent):
-            self._read_request(record, sent)
-
     def _read_by_hand(self, record: Record, fact: LLMInteractionFact) -> None:
         """Read a call that the agent recorded by hand."""
-        self._read_response(self._read_request(record, fact))
+        call = self._read_request(record, fact)
+        if call is not None:
+            self._read_response(call)
 
     def _read_part(self, record: Record, part: LLMStreamFact) -> None:
         """Read a part of a stream. The stream is assembled when it has ended, or when somebody asks for its call."""
@@ -448,7 +453,7 @@ def _no_results(_: Exception) -> list[ToolResult]:
 
 
 _READ: Mapping[type[Fact], Callable[[Fold, Record, Any], object]] = {
-    LLMRequestFact: Fold._read_sent,
+    LLMRequestFact: Fold._read_request,
     LLMStreamFact: Fold._read_part,
     LLMResponseFact: Fold._read_ending,
     LLMErrorFact: Fold._read_ending,
