@@ -31,6 +31,10 @@ def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> Non
         if event == "call" and is_ours(frame):
             look(frame)
 
+    _profile(act, profile)
+
+
+def _profile(act: Callable[[], object], profile: Callable[[FrameType, str, object], None]) -> None:
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
@@ -47,12 +51,7 @@ def c_calls(act: Callable[[], object]) -> int:
         nonlocal count
         count += event == "c_call"
 
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        act()
-    finally:
-        sys.setprofile(before)
+    _profile(act, profile)
     return count
 
 

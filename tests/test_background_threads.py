@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from weakref import ref
 
 import pytest
 
+from tests.waiting import wait_until
 from trace_recorder.background_work import BackgroundThreads
 
 PATIENCE = 60.0
 _VALUE: ContextVar[str] = ContextVar("value", default="none")
-
-
-def wait_until(is_reached: Callable[[], bool]) -> None:
-    """Wait for a state."""
-    end = time.monotonic() + PATIENCE
-    while not is_reached():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 class Works:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -222,12 +221,9 @@ def test_a_program_is_replayed(recorded: tuple[Path, Answers], tmp_path: Path) -
 
 
 def test_pings_are_answered_while_an_answer_waits(recorded: tuple[Path, Answers]) -> None:
-    """A client that pings during a slow answer gets its pongs, so it does not close the websocket."""
-    path, answers = recorded
-    with replay(path, speed=0.05, strict=False) as run:
+    """A client that pings long before its answer is due gets a pong, so it does not close the websocket."""
+    path, _ = recorded
+    with replay(path, speed=1e-7, strict=False) as run:
         with run.wrap(client()).responses.connect() as connection:
             connection.response.create(model="m", input=QUESTION, tools=[TOOL])  # type: ignore[arg-type]
-            began = time.monotonic()
             assert connection._connection.ping().wait(60)
-            assert connection.recv() == answers[0][0]
-            assert time.monotonic() >= began

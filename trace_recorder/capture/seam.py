@@ -12,7 +12,8 @@ marked request.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -51,6 +52,12 @@ in tasks of their own.
 
 opening_websockets: WeakRegistry[Any] = WeakRegistry()
 """The objects by which recorded websockets are opened in event loops. Each has its address as `uri`."""
+
+Redirect = Callable[[str, object], socket.socket | None]
+"""A function that gets an address and the client of an SDK, or None, that connects to it.
+
+It returns the socket to use in place of the network, or None if the connection is not its own.
+"""
 
 ADDED_EXTENSION = "trace_recorder_added"
 """The extension of a request of httpx by which the proxy says what it adds to the body when it is sent.

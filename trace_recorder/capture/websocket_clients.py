@@ -21,7 +21,6 @@ transport of its HTTP client tells who records it, as for its calls over HTTP.
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -32,10 +31,10 @@ from urllib.parse import urlsplit
 from trace_recorder.capture.proxy_header import headers_for_proxy
 from trace_recorder.capture.received_response import LARGE_REQUEST_BYTES
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.seam import Binding, Url, guard, opening_websockets
+from trace_recorder.capture.seam import Binding, Redirect, Url, guard, opening_websockets
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.capture.unseen_clients import unseen_clients, unseen_connection
-from trace_recorder.capture.websocket_connection import WebsocketConnection, begin_websocket
+from trace_recorder.capture.websocket_connection import SWITCHING_PROTOCOLS, WebsocketConnection, begin_websocket
 from trace_recorder.capture.websocket_records import BROKEN, CLOSED_BY_CLIENT, CLOSED_BY_SERVER
 from trace_recorder.dialects.endpoints import recognise_websocket
 from trace_recorder.storage.journal_lines import error_text
@@ -43,7 +42,6 @@ from trace_recorder.storage.journal_lines import error_text
 _FIRST_CONTROL_OPCODE = 8
 _CLOSED = 3
 """The value of `protocol.state` after the end of a connection."""
-_SWITCHING_PROTOCOLS = 101
 _OF_NETWORK = frozenset({"ssl", "server_hostname", "proxy"})
 """The parameters of `connect` that say how an address is reached."""
 _DEFAULT_PORTS = {"ws": 80, "wss": 443}
@@ -53,7 +51,7 @@ class Redirecting(Protocol):
     """Who records the whole process, and the functions that may answer a connection."""
 
     process: Binding | None
-    redirects: list[Callable[[str, object], socket.socket | None]]
+    redirects: list[Redirect]
 
 
 class Handshakes:
@@ -182,7 +180,7 @@ class RecordedWebsocket:
         """Record the server's answer. The thread that receives may be the first to call this."""
         if self._is_open:
             return
-        status, headers, subprotocol = _SWITCHING_PROTOCOLS, [], None
+        status, headers, subprotocol = SWITCHING_PROTOCOLS, [], None
         with guard.protect("read the handshake of a websocket"):
             self._read_headers()
             response, subprotocol = self._connection.response, self._connection.protocol.subprotocol

@@ -217,7 +217,7 @@ class WebsocketConnection:
                 with self._lock:
                     here = self._enter(run, context_of(run))
             here.sent += 1
-            event = _event(message)
+            event = event_of(message)
             if event.get("type") != CREATE:
                 here.add("sent", without_media(message, _type(event)))
                 return None
@@ -285,7 +285,7 @@ class WebsocketConnection:
         if here is None or self._ending is not None:
             return
         with self._guard.protect(_MESSAGE):
-            event = _event(message)
+            event = event_of(message)
             event_type = _type(event)
             response = self._responses.of(event_type, event)
             if response is None and event_type == _CREATED and not here.run.closed:
@@ -347,7 +347,7 @@ class WebsocketConnection:
                 here.end(ending)
 
 
-def _event(message: bytes) -> dict[str, Payload]:
+def event_of(message: bytes) -> dict[str, Payload]:
     """Return the JSON object in a message, or an empty one. msgspec reads 200 bytes in half a microsecond."""
     return as_dict(json_value(message.decode("utf-8", "replace")))
 

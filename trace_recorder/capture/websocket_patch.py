@@ -5,22 +5,15 @@ The seam itself, `websocket_clients.py`, is imported with the package `websocket
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from trace_recorder.capture.method_seams import ImportHook
 from trace_recorder.capture.replaced_methods import ReplacedMethod
-from trace_recorder.capture.seam import Binding, guard
+from trace_recorder.capture.seam import Binding, Redirect, guard
 from trace_recorder.signal_handlers import WeakRegistry
 
-Redirect = Callable[[str, object], socket.socket | None]
-"""A function that gets an address and the client of an SDK, or None, that connects to it.
-
-It returns the socket to use in place of the network, or None if the connection is not its own.
-"""
 MODULES = ("websockets.sync.client", "websockets.asyncio.client")
 
 

@@ -21,6 +21,9 @@ from trace_recorder.storage.websocket_frames import Direction
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """A longer message ends the reading of its direction."""
 _DEFLATE = "permessage-deflate"
+_READERS = {"sent": Side.SERVER, "received": Side.CLIENT}
+_SENDERS = {"sent": "client", "received": "server"}
+"""Which side reads the messages of a direction, and the beginning of the names of its sender's parameters."""
 
 
 class NoMessagesError(Exception):
@@ -34,8 +37,7 @@ class MessageReader:
     """
 
     def __init__(self, direction: Direction, extensions: str | None) -> None:
-        side = Side.SERVER if direction == "sent" else Side.CLIENT
-        self.protocol = Protocol(side, state=OPEN, max_size=MAX_MESSAGE_BYTES)
+        self.protocol = Protocol(_READERS[direction], state=OPEN, max_size=MAX_MESSAGE_BYTES)
         self.protocol.extensions = _decoders(direction, extensions or "")
         self._fragments = Fragments()
         self.close: Close | None = None
@@ -49,8 +51,8 @@ class MessageReader:
         for frame in protocol.events_received():
             if not isinstance(frame, Frame):
                 continue
-            if frame.opcode is Opcode.CLOSE:
-                self.close = Close.parse(frame.data) if frame.data else None
+            if frame.opcode is Opcode.CLOSE and frame.data:
+                self.close = Close.parse(frame.data)
             message = self._fragments.add(frame)
             if message is not None:
                 yield message
@@ -66,7 +68,7 @@ def _decoders(direction: Direction, extensions: str) -> list[Extension]:
         [(name, parameters)] = parse_extension(extensions)
         if name != _DEFLATE:
             raise ValueError(name)
-        sender, stated = "client" if direction == "sent" else "server", dict(parameters)
+        sender, stated = _SENDERS[direction], dict(parameters)
         bits = int(stated.get(f"{sender}_max_window_bits") or 15)
         forgets = f"{sender}_no_context_takeover" in stated
         return [PerMessageDeflate(forgets, True, bits, 15)]  # noqa: FBT003 - nothing is encoded here

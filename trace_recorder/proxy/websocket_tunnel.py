@@ -19,6 +19,7 @@ import httpcore2
 import httpx2
 from websockets.frames import Close
 
+from trace_recorder.capture.websocket_connection import SWITCHING_PROTOCOLS
 from trace_recorder.guard import Guard
 from trace_recorder.proxy.websocket_messages import MessageReader, NoMessagesError
 from trace_recorder.signal_handlers import suppress
@@ -29,7 +30,6 @@ Head = dict[str, Any]
 Headers = list[tuple[bytes, bytes]]
 Answer = Callable[[Head, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-SWITCHING_PROTOCOLS = 101
 UPGRADE = {"connection": "Upgrade", "upgrade": "websocket"}
 """The headers of one connection that a request for a websocket has."""
 _PIECE = 64 * 1024

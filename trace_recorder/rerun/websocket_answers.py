@@ -20,17 +20,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trace_recorder.capture.websocket_clients import Fragments, raw_headers
-from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins
+from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins, event_of
 from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.dialect import Dialect, dialect_of
 from trace_recorder.dialects.endpoints import Endpoint, recognise_websocket
-from trace_recorder.dialects.json_access import as_dict, json_value
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.rerun.answers import Answers, Pace, refused_connection
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage.websocket_frames import from_event
-from trace_recorder.values.messages import Payload
 
 IsAnswered = Callable[[object], bool]
 _POLICY_VIOLATION = 1008
@@ -117,7 +116,7 @@ class _Server:
         for event in self._protocol.events_received():
             if hasattr(event, "opcode"):
                 message = self._messages.add(event)
-                if message is not None and _event(message).get("type") == CREATE:
+                if message is not None and event_of(message).get("type") == CREATE:
                     self._asked.append(message)
             else:
                 self._shake_hands(event)
@@ -143,7 +142,7 @@ class _Server:
             if answer is None:
                 raise self._answers.refused("a replay does not send a call over a websocket")
         except ReplayMismatchError as mismatch:
-            lane = {name: value for name, value in _event(message).items() if name == "stream_id"}
+            lane = {name: value for name, value in event_of(message).items() if name == "stream_id"}
             error = as_dict(self._dialect.not_found(str(mismatch)))
             yield 0.0, json.dumps({"type": "error", "status": _NOT_FOUND, **error, **lane}).encode()
             self._protocol.send_close(_POLICY_VIOLATION, "the request is not in the recording")
@@ -155,10 +154,6 @@ class _Server:
         if answer.is_cut_off:
             self._send()
             raise ConnectionResetError("the recorded answer was cut off")
-
-
-def _event(message: bytes) -> dict[str, Payload]:
-    return as_dict(json_value(message.decode("utf-8", "replace")))
 
 
 def _first_subprotocol(_: object, offered: Sequence[Any]) -> Any:
