@@ -29,10 +29,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from secrets import token_hex
 from typing import Protocol
-from weakref import WeakValueDictionary
 
+from trace_recorder.capture.answer_origins import AnswerOrigins
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.exchange import Exchange
 from trace_recorder.capture.seam import Binding, guard
@@ -46,7 +45,6 @@ from trace_recorder.recording.context import context_of
 from trace_recorder.recording.run import Run
 from trace_recorder.storage.websocket_frames import as_event, without_media
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.structs import Struct, replace
 
 METHOD = "WEBSOCKET"
@@ -75,28 +73,6 @@ def begin_websocket(
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     return WebsocketConnection(binding, Handshake(endpoint, url, headers, monotonic_seconds() - seconds_ago))
-
-
-class AnswerOrigins:
-    """The origin of the newest answer that a replay in this process gives over a websocket.
-
-    The replay's server states `key` in the header `ORIGIN_HEADER` of its handshake. Nobody else can know it.
-    """
-
-    def __init__(self) -> None:
-        self.key = token_hex(16)
-        self.newest: ReplayedFrom | None = None
-        _origins[self.key] = self
-
-    @classmethod
-    def stated_in(cls, headers: Sequence[tuple[bytes, bytes]]) -> AnswerOrigins | None:
-        """Return the object that the headers of a handshake name, or None if no replay in this process answers."""
-        keys = [value.decode("latin-1") for name, value in headers if name.lower() == ORIGIN_HEADER.encode()]
-        return _origins.get("".join(keys))
-
-
-_origins: WeakValueDictionary[str, AnswerOrigins] = WeakValueDictionary()
-ORIGIN_HEADER = "trace-recorder-answers"
 
 
 class OpenResponse(Struct, frozen=True, eq=False):

@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from trace_recorder.capture.answer_origins import ORIGIN_HEADER, AnswerOrigins
 from trace_recorder.capture.websocket_clients import Fragments, raw_headers
-from trace_recorder.capture.websocket_connection import CREATE, ORIGIN_HEADER, AnswerOrigins, event_of
+from trace_recorder.capture.websocket_connection import CREATE, event_of
 from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.clocks import monotonic_seconds
 from trace_recorder.dialects.dialect import Dialect, dialect_of
