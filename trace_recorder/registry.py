@@ -135,6 +135,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "traex": "codex.format:TRAEX",
         "codex": "codex.format:CODEX",
         "gemini-cli": "gemini_cli",
+        "kiro": "kiro.format",
         "droid": "droid",
         "droid-stream": "droid_stream",
         "kimi": "kimi",

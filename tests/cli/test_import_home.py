@@ -22,6 +22,8 @@ _AT_HOME = {
     "cursor/transcript.jsonl": ".cursor/projects/p/agent-transcripts/s/s.jsonl",
     "kimi/session.jsonl": ".kimi-code/sessions/wd/session_1/agents/main/wire.jsonl",
     "pi/session.jsonl": ".pi/agent/sessions/p/session.jsonl",
+    "kiro/session.jsonl": ".kiro/sessions/cli/s.jsonl",
+    "kiro/data.db": ".local/share/kiro-cli/data.sqlite3",
     "opencode/opencode.db": ".local/share/opencode/opencode.db",
     "antigravity/transcript.jsonl": ".gemini/antigravity-cli/brain/c/.system_generated/logs/transcript.jsonl",
 }
