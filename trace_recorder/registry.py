@@ -143,6 +143,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "copilot-chat": "copilot_chat",
         "hermes": "hermes",
         "cursor": "cursor",
+        "cursor-database": "cursor_database",
         "antigravity": "antigravity",
         "grok": "grok",
         "grok-updates": "grok:UPDATES",

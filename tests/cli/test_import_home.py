@@ -20,6 +20,7 @@ _AT_HOME = {
     "cline-sessions/1795881910000_abcde.messages.json": ".cline/data/sessions/s/s.messages.json",
     "codex/rollout.jsonl": ".codex/sessions/2026/11/28/rollout-1.jsonl",
     "cursor/transcript.jsonl": ".cursor/projects/p/agent-transcripts/s/s.jsonl",
+    "cursor-database/state.db": ".config/Cursor/User/globalStorage/state.vscdb",
     "kimi/session.jsonl": ".kimi-code/sessions/wd/session_1/agents/main/wire.jsonl",
     "pi/session.jsonl": ".pi/agent/sessions/p/session.jsonl",
     "kiro/session.jsonl": ".kiro/sessions/cli/s.jsonl",
