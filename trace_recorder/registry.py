@@ -145,6 +145,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "cursor": "cursor",
         "cursor-database": "cursor_database",
         "antigravity": "antigravity",
+        "windsurf": "windsurf",
         "grok": "grok",
         "grok-updates": "grok:UPDATES",
         "amp": "amp",

@@ -25,6 +25,7 @@ _AT_HOME = {
     "pi/session.jsonl": ".pi/agent/sessions/p/session.jsonl",
     "kiro/session.jsonl": ".kiro/sessions/cli/s.jsonl",
     "kiro/data.db": ".local/share/kiro-cli/data.sqlite3",
+    "windsurf/transcript.jsonl": ".windsurf/transcripts/t.jsonl",
     "opencode/opencode.db": ".local/share/opencode/opencode.db",
     "antigravity/transcript.jsonl": ".gemini/antigravity-cli/brain/c/.system_generated/logs/transcript.jsonl",
 }
