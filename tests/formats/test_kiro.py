@@ -41,6 +41,7 @@ def line(kind: str, identity: str, *content: Record, **members: Any) -> Record:
 
 
 THOUGHT = block("thinking", {"text": "I look.", "signature": "c2ln", "modelId": "claude-haiku-4.5"})
+REDACTED = block("thinking", {"text": "", "redactedContent": [46, 75], "modelId": "auto"})
 LINES = [
     line("Prompt", "m1", block("text", "Weather?"), meta={"timestamp": 1767325106}),
     line("AssistantMessage", "m2", THOUGHT, block("text", ""), use("c1", command="w"), use("c2", command="x")),
@@ -51,7 +52,7 @@ LINES = [
         result("c2", "error", block("text", "denied"), block("image", IMAGE)),
         results={"c1": {"tool": {}}},
     ),
-    line("AssistantMessage", "m4", block("text", "It is sunny.")),
+    line("AssistantMessage", "m4", REDACTED, block("text", "It is sunny.")),
     {"version": "v1", "kind": "Compaction", "data": {"summary": "The weather is sunny.", "messages_snapshot": []}},
     line("Prompt", "m5", block("text", "And in Paris?"), meta={"timestamp": 1767325116}),
     line("AssistantMessage", "m6", block("text", "It rains.")),
@@ -169,6 +170,7 @@ def test_a_session_has_its_calls_its_results_and_new_conversations(tmp_path: Pat
 
     assert [call.response.content for call in calls] == [None, "It is sunny.", "It rains.", "Bye."]
     assert (calls[0].response.reasoning, calls[0].model, calls[1].model) == ("I look.", "claude-haiku-4.5", "auto")
+    assert calls[1].response.extra["content"] == [{"type": "redacted_thinking", "data": "Lks="}]
     assert [call.timestamp for call in calls] == ["", "", "", "2026-01-02T03:38:50.000000+00:00"]
     assert [[message.content for message in call.input_messages] for call in calls[2:]] == [
         ["The weather is sunny.", "And in Paris?"],

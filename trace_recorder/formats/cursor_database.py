@@ -36,7 +36,7 @@ _FAILED = {"completed": False, "error": True}
 """Whether a tool failed, by its status."""
 _SOURCE_MEMBERS = ("name", "unifiedMode", "contextTokensUsed", "contextTokenLimit")
 _READ = ("composerId", "createdAt", "lastUpdatedAt", "status", "modelConfig", "conversation", *_SOURCE_MEMBERS)
-_READ_OF_BUBBLE = {"_v", "type", "bubbleId", "createdAt", "text", "thinking", "toolFormerData", "tokenCount"}
+_READ_OF_BUBBLE = ("_v", "type", "bubbleId", "createdAt", "text", "thinking", "toolFormerData", "tokenCount")
 _READ_OF_TOOL = ("toolCallId", "name", "rawArgs", "result", "status", "modelCallId")
 
 
@@ -119,9 +119,9 @@ class _BubbleReader(SessionReader):
             self._read_part(bubble, time)
         else:
             self.add_gap(f"the bubble {as_text(bubble.get('bubbleId'))}", "its type is unknown", time)
-        rest = {name: value for name, value in bubble.items() if value and name not in _READ_OF_BUBBLE}
+        used = {name: value for name, value in bubble.items() if value}
         signature = as_dict(bubble.get("thinking")).get("signature")
-        self.keep("bubble", rest | without_none(signature=signature), time)
+        self.keep_rest("bubble", used | without_none(signature=signature), *_READ_OF_BUBBLE)
 
     def close(self) -> None:
         """Add the call whose parts were read."""

@@ -31,6 +31,8 @@ _TABLES = {"conversations_v2": "order by updated_at desc", "conversations": ""}
 """The tables of conversations, newest first. A conversation may be in several rows."""
 _READ = ("conversation_id", "history", "tools", "model", "model_info", "latest_summary", "next_message")
 _BEGIN, _END = "request_start_timestamp_ms", "stream_end_timestamp_ms"
+_READ_FACTS = (_BEGIN, _END, "model_id", "message_id", "time_to_first_chunk", "time_between_chunks")
+"""Facts of a request that are read, or that are not worth their length."""
 _COMPACTION = ForeignAgent(name="compaction")
 
 
@@ -121,17 +123,16 @@ class _KiroConversationReader(SessionReader):
             if prompt := as_text(members.get("prompt")):
                 self.note_task(prompt)
                 blocks.append({"type": "text", "text": prompt})
-            if not blocks:
-                self.keep(kind, message, time)
             extra = {name: message[name] for name in ("additional_context", "images") if message.get(name)}
-            add_message(self.history, blocks, time, extra)
+            if blocks:
+                add_message(self.history, blocks, time, extra)
+            else:
+                self.keep(kind, message, time)
 
     def read_answer(self, message: Members, facts: Members) -> None:
         """Read an answer, and the facts of its request."""
         for value in map(as_dict, message.values()):
             blocks: list[Payload] = []
-            if thought := as_text(as_dict(as_dict(value.get("thinking")).get("reasoningText")).get("text")):
-                blocks.append({"type": "thinking", "thinking": thought})
             if text := as_text(value.get("content")):
                 blocks.append({"type": "text", "text": text})
             uses = map(as_dict, as_list(value.get("tool_uses")))
@@ -141,6 +142,7 @@ class _KiroConversationReader(SessionReader):
             ]
             answer = without_none(id=value.get("message_id"), content=blocks)
             self._set_facts(add_answer(self.history, answer, _time_of(facts)), facts)
+            self.keep_rest("answer", value, "message_id", "content", "tool_uses")
 
     def _set_facts(self, call: Call, facts: Members) -> None:
         call.tools = self._tools
@@ -151,6 +153,7 @@ class _KiroConversationReader(SessionReader):
         if seconds is not None:
             call.time_to_first_token_seconds = seconds + (as_number(first.get("nanos")) or 0) / 1e9
         call.duration_seconds = stated_seconds(stated_time(facts.get(_BEGIN)), stated_time(facts.get(_END)))
+        self.keep_rest("request", facts, *_READ_FACTS)
 
 
 def _time_of(facts: Members) -> str:

@@ -44,8 +44,7 @@ def read(source: Source) -> ForeignRun:
     reader.read_facts(facts)
     for line in reader.lines(source):
         reader.read_line(as_text(line.get("kind")) or "line", as_dict(line.get("data")), line)
-    if facts:
-        reader.keep_rest("session", facts, *_READ)
+    reader.keep_rest("session", facts, *_READ)
     return reader.finish()
 
 
@@ -114,6 +113,8 @@ def _block(value: Payload) -> Payload:
         return {"type": "text", "text": as_text(data) or ""}
     if kind == "thinking":
         signature = members.get("signature") or None
+        if not members.get("text") and (redacted := _base64(members.get("redactedContent"))):
+            return {"type": "redacted_thinking", "data": redacted}
         return without_none(type="thinking", thinking=as_text(members.get("text")) or "", signature=signature)
     if kind == "toolUse":
         use = {"id": members.get("toolUseId"), "name": members.get("name"), "input": members.get("input")}
@@ -128,13 +129,19 @@ def _block(value: Payload) -> Payload:
 
 
 def _image(image: Members) -> Payload:
-    """Return an image in Anthropic's form. Kiro states the bytes as a list of numbers."""
-    try:
-        data = bytes(as_list(as_dict(image.get("source")).get("data")))
-    except (TypeError, ValueError):
+    data = _base64(as_dict(image.get("source")).get("data"))
+    if not data:
         return {"type": "image", "source": image}
     media_type = f"image/{as_text(image.get('format')) or 'png'}"
-    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}}
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _base64(numbers: Payload) -> str:
+    """Return bytes, which Kiro states as a list of numbers, in base64. Return "" for any other value."""
+    try:
+        return b64encode(bytes(as_list(numbers))).decode()
+    except (TypeError, ValueError):
+        return ""
 
 
 def tool_result(call_id: Payload, parts: list[Payload], status: Payload) -> Members:
