@@ -61,6 +61,7 @@ COMPOSER = {
     "modelConfig": {"modelName": "default"},
     "blobEncryptionKey": KEY,
 }
+LISTED = json.dumps({"allComposers": [{"composerId": "k1"}]})
 
 
 def write_database(path: Path, bubbles: list[Record], *, missing: str = "") -> Path:
@@ -132,8 +133,10 @@ def test_keys_are_masked_and_logins_are_not_read(tmp_path: Path) -> None:
 
 
 def test_a_database_of_another_editor_is_not_taken_for_one_of_cursor(tmp_path: Path) -> None:
+    """A workspace that only lists composers has no conversation either."""
     path = tmp_path / "state.vscdb"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table ItemTable (key text, value blob)")
         database.execute("insert into ItemTable values ('memento/notebookEditors', '{}')")
+        database.execute("insert into ItemTable values ('composer.composerData', ?)", (LISTED,))
     assert format_of(Source(path)) is None

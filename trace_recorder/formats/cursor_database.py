@@ -45,7 +45,10 @@ def recognizes(source: Source) -> bool:
     if not is_database(source):
         return False
     with open_database(source) as database:
-        return any(True for table, where in (_COMPOSERS, _LIST) for _ in database.rows(table, f"{where} limit 1"))
+        table, where = _COMPOSERS
+        if any(True for _ in database.rows(table, f"{where} limit 1")):
+            return True
+        return any(composer.get("conversation") for composer in _listed(database))
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -54,9 +57,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
         for row in database.rows(*_COMPOSERS):
             name = (as_text(row.get("key")) or "").partition(":")[2]
             yield from _read_composer(database, name, _object(row))
-        for row in database.rows(*_LIST):
-            for number, composer in enumerate(map(as_dict, as_list(_object(row).get("allComposers"))), start=1):
-                yield from _read_composer(database, f"{source.path.stem}-{number}", composer)
+        for number, composer in enumerate(_listed(database), start=1):
+            yield from _read_composer(database, f"{source.path.stem}-{number}", composer)
+
+
+def _listed(database: Database) -> Iterator[Members]:
+    """Yield the composers in the list of a workspace. Those of newer versions have no bubbles."""
+    for row in database.rows(*_LIST):
+        yield from map(as_dict, as_list(_object(row).get("allComposers")))
 
 
 def _object(row: Members) -> Members:
@@ -73,8 +81,8 @@ def _read_composer(database: Database, name: str, composer: Members) -> Iterator
     reader.read_composer(composer)
     for bubble in map(as_dict, bubbles):
         reader.read_bubble(bubble)
-    for head in map(as_dict, heads):
-        key = f"bubbleId:{name}:{as_text(head.get('bubbleId'))}"
+    keys = (f"bubbleId:{name}:{as_text(as_dict(head).get('bubbleId'))}" for head in heads)
+    for key in dict.fromkeys(keys):
         bubble = next(map(_object, database.rows("cursorDiskKV", "where key = ?", key)), {})
         if bubble:
             reader.read_bubble(bubble)
