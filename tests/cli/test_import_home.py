@@ -20,8 +20,12 @@ _AT_HOME = {
     "cline-sessions/1795881910000_abcde.messages.json": ".cline/data/sessions/s/s.messages.json",
     "codex/rollout.jsonl": ".codex/sessions/2026/11/28/rollout-1.jsonl",
     "cursor/transcript.jsonl": ".cursor/projects/p/agent-transcripts/s/s.jsonl",
+    "cursor-database/state.db": ".config/Cursor/User/globalStorage/state.vscdb",
     "kimi/session.jsonl": ".kimi-code/sessions/wd/session_1/agents/main/wire.jsonl",
     "pi/session.jsonl": ".pi/agent/sessions/p/session.jsonl",
+    "kiro/session.jsonl": ".kiro/sessions/cli/s.jsonl",
+    "kiro/data.db": ".local/share/kiro-cli/data.sqlite3",
+    "windsurf/transcript.jsonl": ".windsurf/transcripts/t.jsonl",
     "opencode/opencode.db": ".local/share/opencode/opencode.db",
     "antigravity/transcript.jsonl": ".gemini/antigravity-cli/brain/c/.system_generated/logs/transcript.jsonl",
 }

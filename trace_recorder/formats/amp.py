@@ -1,7 +1,8 @@
 """Amp's threads, `~/.local/share/amp/threads/T-….json`: messages of blocks, each answer with its usage.
 
-The form is known from public descriptions and from programs that read these files. A `tool_result` block has the result
-and its status in `run`.
+A `tool_result` block has the result and its status in `run`.
+
+Source: threads of Amp of February 2026. The ledger of usage and other states are known from programs that read them.
 """
 
 from __future__ import annotations

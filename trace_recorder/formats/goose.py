@@ -1,8 +1,8 @@
 """goose's sessions: its database `sessions.db`, the output of `goose session export`, and the older files of lines.
 
-The database is that of goose 1.52. The other forms are known from public descriptions. A compaction hides messages from
-later calls (`agentVisible` is false). The first visible message after hidden messages begins a new conversation. The
-table `usage_ledger` has a row for each call.
+The database and the export are those of goose 1.52. The files of lines are known from public descriptions. A
+compaction hides messages from later calls (`agentVisible` is false). The first visible message after hidden messages
+begins a new conversation. The table `usage_ledger` has a row for each call.
 
 A sub-agent is a session of its own in the database (`parent_session_id`). The result of the tool call that started it
 names this session (`_meta.subagent_session_id`).

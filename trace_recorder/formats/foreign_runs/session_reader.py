@@ -53,8 +53,10 @@ class SessionReader:
         self.history.events.append(TimedFact.annotation(key, value, time))
 
     def keep_rest(self, what: str, members: Members, *read: str) -> None:
-        """Keep the members of an object that are not among those that were `read`."""
-        self.keep(what, {name: value for name, value in members.items() if name not in read})
+        """Keep the members of an object that are not among those that were `read`, if there are any."""
+        rest = {name: value for name, value in members.items() if name not in read}
+        if rest:
+            self.keep(what, rest)
 
     def add_prompt(self, content: Payload, time: str) -> None:
         """Add a user's message in Anthropic's form. The first text of the first message is the task."""
