@@ -1,0 +1,239 @@
+"""Real programs with and without the proxy, against a provider with the answers of `programs.py`, in one table.
+
+    python -m tests.proxy.program_table DIRECTORY [NAME…]        # `nox -s programs` makes the directory
+
+The directory has node_modules, and an environment for each program in Python, such as `aider/bin/aider`. For each
+program it is checked that:
+
+- exit code and output are the same as without the proxy, and each request and answer is on file byte for byte;
+- the tokens on file are those that the answers state, and the sub-agents are those that the program started;
+- with `--join`, each tool has its duration from the program's session file, and nothing there disagrees;
+- `import --home` finds the session, with all of its calls, or with all but the calls beside the conversation;
+- a session that begins with the proxy goes on without it, and the reverse.
+
+The table is printed, and appended to `.venv-nox/programs.md`. Exits with 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from tests.processes import ROOT
+from tests.provider import serving
+from tests.proxy.programs import (
+    QUESTION,
+    SECOND_QUESTION,
+    VOLATILE,
+    Program,
+    answer_of,
+    by_proxy,
+    model_of,
+    programs,
+    run,
+)
+from tests.scripted_model import Sent
+from trace_recorder import load, load_all
+from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
+from trace_recorder.figures.conversations.side_calls import side_calls_of
+from trace_recorder.values.token_counts import counts_of
+from trace_recorder.values.trajectory import Trajectory
+
+RESULTS = ROOT / ".venv-nox" / "programs.md"
+TITLES = ("program", "version", "calls", "tools", "tokens in / out", "sub-agents", "exit", "`--join`", "import")
+WAYS = {"resumed without": (True, False), "resumed with": (False, True)}
+"""Whether the first and the second process of a session are recorded."""
+_INPUT = re.compile(rb'"(?:(?:cache_creation_|cache_read_)?input_tokens|prompt_tokens|promptTokenCount)":\s?(\d+)')
+_OUTPUT = re.compile(rb'"(?:output_tokens|completion_tokens|candidatesTokenCount|thoughtsTokenCount)":\s?(\d+)')
+
+
+@dataclass
+class Checked:
+    """One program with what was checked of it: the cells of its row, and what differs."""
+
+    program: Program
+    cells: dict[str, str] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+
+    def check(self, titles: Sequence[str], compared: Callable[[], Sequence[object]]) -> None:
+        """Compare values, and keep the cells of these columns. If the values differ, the cells say so."""
+        try:
+            cells = [*map(str, compared())]
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            cells = ["DIFFERS"] * len(titles)
+            self.differences.append(f"{self.program.name}, {', '.join(titles)}: {str(error)[:3000]}")
+        self.cells |= dict(zip(titles, cells, strict=True))
+
+
+def check(program: Program, tools: Path, place: Path) -> Checked:
+    """Check a program in each way."""
+    checked = Checked(program)
+    checked.check(TITLES[:2], lambda: (program.name, _version(program, tools)))
+    checked.check(TITLES[2:8], partial(_recorded, program, place))
+    checked.check(TITLES[8:], lambda: [_imported(program, place)])
+    for way, with_proxy in WAYS.items():
+        checked.check([way], lambda with_proxy=with_proxy: [_resumed(program, place, with_proxy)])
+    return checked
+
+
+def _version(program: Program, tools: Path) -> str:
+    """Return the version of the program's package."""
+    manifest = tools / "node_modules" / program.package / "package.json"
+    if not program.package:
+        return ""
+    if manifest.exists():
+        return str(json.loads(manifest.read_text())["version"])
+    places = [*map(str, tools.glob("*/lib/python*/site-packages"))]
+    return next(found.version for found in distributions(name=program.package, path=places))
+
+
+def _recorded(program: Program, place: Path) -> Sequence[object]:
+    """Run a program with and without the proxy, and compare both."""
+    home, runs = _directory(place), _directory(place)
+    plain, without = _asked(program, place, _directory(place))
+    join = ["--join"] if program.joined_tools else []
+    recorded, exchanges = _asked(program, place, home, by_proxy(runs, *join))
+    assert exchanges, f"no model was asked: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
+    assert recorded.returncode == plain.returncode, (recorded.returncode, plain.returncode, recorded.stderr[-500:])
+    assert VOLATILE.sub("*", recorded.stdout) == VOLATILE.sub("*", plain.stdout), (recorded.stdout, plain.stdout)
+    trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
+    calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
+    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in exchanges)
+    counts = [*filter(None, map(counts_of, calls))]
+    tokens = [sum(count.prompt or 0 for count in counts), sum(count.completion or 0 for count in counts)]
+    assert tokens == [*map(sum, zip(*map(_tokens, exchanges), strict=True))], tokens
+    results = [result for each in trajectories for step in each.agent_steps for result in step.tool_results]
+    for trajectory in trajectories if join else ():
+        _check_joined(trajectory, program.joined_tools)
+    named = {call.agent_id for call in calls} - {None}
+    inferred = {agent for trajectory in trajectories for agent in inferred_agents_of(trajectory).values()}
+    assert (len(named), len(inferred)) == (program.agents, program.inferred_agents), (named, inferred)
+    agents = [f"{len(named)} named"] * bool(named) + [f"{len(inferred)} inferred"] * bool(inferred)
+    joined = f"{program.joined_tools} of {len(results)} tools" if join else "no session file"
+    asked = str(len(calls)) if len(calls) == len(without) else f"{len(calls)}, without the proxy {len(without)}"
+    return asked, len(results), " / ".join(map(str, tokens)), ", ".join(agents) or 0, recorded.returncode, joined
+
+
+def _asked(
+    program: Program, place: Path, home: Path, prefix: Sequence[str] = ()
+) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
+    """Run a program. Return its end, and its exchanges with the model."""
+    model = model_of(program)
+    with serving(partial(answer_of, model)) as server:
+        process = run(program, server.url, place, home, prefix=prefix)
+    return process, model.sent
+
+
+def _directory(place: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=place))
+
+
+def _on_file(calls: Sequence[Any]) -> Iterator[tuple[Any, bytes]]:
+    for call in calls:
+        answer = call.raw_stream or json.dumps(call.raw_response)
+        yield call.raw_request, answer.encode()
+
+
+def _key(pair: tuple[Any, bytes]) -> tuple[str, str]:
+    body, answer = pair
+    return json.dumps(body, sort_keys=True), answer.decode()
+
+
+def _tokens(sent: Sent) -> tuple[int, int]:
+    """Return the tokens that an answer states. The last number of each name counts."""
+    return tuple(
+        sum({match[0].partition(b":")[0]: int(match[1]) for match in pattern.finditer(sent.answer)}.values())
+        for pattern in (_INPUT, _OUTPUT)
+    )
+
+
+def _check_joined(trajectory: Trajectory, tools: int) -> None:
+    """Check that a run has the time of each tool from the session file, and that nothing there disagrees."""
+    assert trajectory.gaps == (), trajectory.gaps
+    results = [result for step in trajectory.agent_steps for result in step.tool_results]
+    assert [result.duration_seconds is not None for result in results] == [True] * tools, results
+    assert trajectory.annotations["joined_from"]["tools"] == tools
+
+
+def _imported(program: Program, place: Path) -> str:
+    """Run a program with the proxy, and import the session file that it wrote."""
+    if not program.joined_tools:
+        return "no session file"
+    home, runs, imports = _directory(place), _directory(place), _directory(place)
+    _, exchanges = _asked(program, place, home, by_proxy(runs))
+    command = (sys.executable, "-m", "trace_recorder", "import", "--home", "all", "-o", str(imports))
+    importing = run(program, "", place, home, command=command)
+    imported = [call for trajectory in load_all(imports) for call in trajectory.llm_interactions]
+    side_calls = [call for trajectory in load_all(runs) for call in side_calls_of(trajectory)]
+    assert len(imported) in {len(exchanges), len(exchanges) - len(side_calls)}, (len(imported), importing.stderr)
+    return f"{len(imported)} of {len(exchanges)} calls"
+
+
+def _resumed(program: Program, place: Path, with_proxy: tuple[bool, bool]) -> str:
+    """Begin a session, and ask a second question in it. Return whether the model got both questions."""
+    if not program.resumes:
+        return "not tried"
+    for words in program.resumes:
+        home, model = _directory(place), model_of(program)
+        with serving(partial(answer_of, model)) as server:
+            runs = _directory(place)
+            prefixes = [by_proxy(runs) if recorded else () for recorded in with_proxy]
+            first = run(program, server.url, place, home, prefix=prefixes[0])
+            before = len(model.sent)
+            command = [word.replace("{session}", _session(home)) for word in words]
+            second = run(program, server.url, place, home, prefix=prefixes[1], command=command)
+        prompts = [json.dumps(sent.body) for sent in model.sent[before:] if SECOND_QUESTION in json.dumps(sent.body)]
+        assert (first.returncode, second.returncode) == (0, 0), (first.stderr[-500:], second.stderr[-500:])
+        assert any(QUESTION in prompt for prompt in prompts), (len(prompts), prompts[:1], second.stdout[-500:])
+        calls = [call for trajectory in load_all(runs) for call in trajectory.llm_interactions]
+        assert len(calls) == (before if with_proxy[0] else len(model.sent) - before), (len(calls), before)
+    return "yes"
+
+
+def _session(home: Path) -> str:
+    """Return the id of the only session of Codex, which ends the name of its file."""
+    return next((path.stem[-36:] for path in home.glob("sessions/*/*/*/rollout-*.jsonl")), "")
+
+
+def main(tools: Path, names: Sequence[str]) -> int:
+    """Check all programs, or those with these names. Print a row for each, and what differs."""
+    titles = (*TITLES, *WAYS)
+    rows: list[Sequence[str]] = [titles, ["---"] * len(titles)]
+    differences: list[str] = []
+    print(*map(_line, rows), sep="\n", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        for program in programs(tools.absolute(), place):
+            if names and program.name not in names:
+                continue
+            if shutil.which(program.command[0]) is None:
+                rows.append([program.name, "not installed"])
+            else:
+                checked = check(program, tools, place)
+                rows.append([checked.cells[title] for title in titles])
+                differences += checked.differences
+            print(_line(rows[-1]), flush=True)
+    print("\n".join(differences))
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write("\n".join([f"{datetime.now(UTC):%Y-%m-%d}", "", *map(_line, rows), "", ""]))
+    return 1 if differences else 0
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
