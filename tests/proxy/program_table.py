@@ -47,15 +47,27 @@ from tests.scripted_model import Sent
 from trace_recorder import load, load_all
 from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
+from trace_recorder.values.messages import ToolResult
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 
 RESULTS = ROOT / ".venv-nox" / "programs.md"
-TITLES = ("program", "version", "calls", "tools", "tokens in / out", "sub-agents", "exit", "`--join`", "import")
-WAYS = {"resumed without": (True, False), "resumed with": (False, True)}
-"""Whether the first and the second process of a session are recorded."""
+TITLES = (
+    *("program", "version", "calls", "tools", "tokens in / out", "sub-agents", "exit code", "`--join`", "import"),
+    *("resumed without the proxy", "resumed with the proxy"),
+)
 _INPUT = re.compile(rb'"(?:(?:cache_creation_|cache_read_)?input_tokens|prompt_tokens|promptTokenCount)":\s?(\d+)')
 _OUTPUT = re.compile(rb'"(?:output_tokens|completion_tokens|candidatesTokenCount|thoughtsTokenCount)":\s?(\d+)')
+
+
+@dataclass
+class Session:
+    """A process of a program in a home directory of its own, its exchanges with the model, and its recorded runs."""
+
+    home: Path
+    process: subprocess.CompletedProcess[str]
+    sent: list[Sent]
+    runs: Sequence[Trajectory]
 
 
 @dataclass
@@ -78,13 +90,29 @@ class Checked:
 
 def check(program: Program, tools: Path, place: Path) -> Checked:
     """Check a program in each way."""
+    join = ["--join"] if program.joined_tools else []
+    plain = _session(program, place, _directory(place), with_proxy=False)
+    recorded = _session(program, place, _directory(place), *join, with_proxy=True)
     checked = Checked(program)
     checked.check(TITLES[:2], lambda: (program.name, _version(program, tools)))
-    checked.check(TITLES[2:8], partial(_recorded, program, place))
-    checked.check(TITLES[8:], lambda: [_imported(program, place)])
-    for way, with_proxy in WAYS.items():
-        checked.check([way], lambda with_proxy=with_proxy: [_resumed(program, place, with_proxy)])
+    checked.check(TITLES[2:8], lambda: _compared(program, plain, recorded))
+    checked.check(TITLES[8:9], lambda: [_imported(program, place, recorded)])
+    checked.check(TITLES[9:10], lambda: [_resumed(program, place, recorded, with_proxy=False)])
+    checked.check(TITLES[10:], lambda: [_resumed(program, place, plain, with_proxy=True)])
     return checked
+
+
+def _session(
+    program: Program, place: Path, home: Path, *options: str, with_proxy: bool, command: Sequence[str] | None = None
+) -> Session:
+    """Run a program, or another command of it."""
+    runs, model = _directory(place), model_of(program)
+    prefix: Sequence[str] = ()
+    if with_proxy:
+        prefix = by_proxy(runs, *options)
+    with serving(partial(answer_of, model)) as server:
+        process = run(program, server.url, place, home, prefix=prefix, command=command)
+    return Session(home, process, model.sent, [load(path) for path in sorted(runs.glob("*.json"))])
 
 
 def _version(program: Program, tools: Path) -> str:
@@ -98,41 +126,30 @@ def _version(program: Program, tools: Path) -> str:
     return next(found.version for found in distributions(name=program.package, path=places))
 
 
-def _recorded(program: Program, place: Path) -> Sequence[object]:
-    """Run a program with and without the proxy, and compare both."""
-    home, runs = _directory(place), _directory(place)
-    plain, without = _asked(program, place, _directory(place))
-    join = ["--join"] if program.joined_tools else []
-    recorded, exchanges = _asked(program, place, home, by_proxy(runs, *join))
-    assert exchanges, f"no model was asked: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
-    assert recorded.returncode == plain.returncode, (recorded.returncode, plain.returncode, recorded.stderr[-500:])
-    assert VOLATILE.sub("*", recorded.stdout) == VOLATILE.sub("*", plain.stdout), (recorded.stdout, plain.stdout)
-    trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
-    calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
-    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in exchanges)
+def _compared(program: Program, plain: Session, recorded: Session) -> Sequence[object]:
+    """Compare a program with and without the proxy."""
+    ends = plain.process, recorded.process
+    assert recorded.sent, f"no model was asked: {[end.stderr[-500:] for end in ends]}"
+    assert ends[0].returncode == ends[1].returncode, ends
+    assert VOLATILE.sub("*", ends[0].stdout) == VOLATILE.sub("*", ends[1].stdout), ends
+    calls = [call for each in recorded.runs for call in each.llm_interactions]
+    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in recorded.sent)
     counts = [*filter(None, map(counts_of, calls))]
     tokens = [sum(count.prompt or 0 for count in counts), sum(count.completion or 0 for count in counts)]
-    assert tokens == [*map(sum, zip(*map(_tokens, exchanges), strict=True))], tokens
-    results = [result for each in trajectories for step in each.agent_steps for result in step.tool_results]
-    for trajectory in trajectories if join else ():
-        _check_joined(trajectory, program.joined_tools)
+    assert tokens == [*map(sum, zip(*map(_tokens, recorded.sent), strict=True))], tokens
+    results = [result for each in recorded.runs for step in each.agent_steps for result in step.tool_results]
+    joined = "no session file"
+    if program.joined_tools:
+        _check_joined(recorded.runs, results, program.joined_tools)
+        joined = f"{program.joined_tools} of {len(results)} tools"
     named = {call.agent_id for call in calls} - {None}
-    inferred = {agent for trajectory in trajectories for agent in inferred_agents_of(trajectory).values()}
+    inferred = {agent for each in recorded.runs for agent in inferred_agents_of(each).values()}
     assert (len(named), len(inferred)) == (program.agents, program.inferred_agents), (named, inferred)
     agents = [f"{len(named)} named"] * bool(named) + [f"{len(inferred)} inferred"] * bool(inferred)
-    joined = f"{program.joined_tools} of {len(results)} tools" if join else "no session file"
-    asked = str(len(calls)) if len(calls) == len(without) else f"{len(calls)}, without the proxy {len(without)}"
-    return asked, len(results), " / ".join(map(str, tokens)), ", ".join(agents) or 0, recorded.returncode, joined
-
-
-def _asked(
-    program: Program, place: Path, home: Path, prefix: Sequence[str] = ()
-) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
-    """Run a program. Return its end, and its exchanges with the model."""
-    model = model_of(program)
-    with serving(partial(answer_of, model)) as server:
-        process = run(program, server.url, place, home, prefix=prefix)
-    return process, model.sent
+    asked = str(len(calls))
+    if len(calls) != len(plain.sent):
+        asked += f", without the proxy {len(plain.sent)}"
+    return asked, len(results), " / ".join(map(str, tokens)), ", ".join(agents) or 0, ends[0].returncode, joined
 
 
 def _directory(place: Path) -> Path:
@@ -158,58 +175,51 @@ def _tokens(sent: Sent) -> tuple[int, int]:
     )
 
 
-def _check_joined(trajectory: Trajectory, tools: int) -> None:
+def _check_joined(runs: Sequence[Trajectory], results: Sequence[ToolResult], tools: int) -> None:
     """Check that a run has the time of each tool from the session file, and that nothing there disagrees."""
+    (trajectory,) = runs
     assert trajectory.gaps == (), trajectory.gaps
-    results = [result for step in trajectory.agent_steps for result in step.tool_results]
     assert [result.duration_seconds is not None for result in results] == [True] * tools, results
     assert trajectory.annotations["joined_from"]["tools"] == tools
 
 
-def _imported(program: Program, place: Path) -> str:
-    """Run a program with the proxy, and import the session file that it wrote."""
+def _imported(program: Program, place: Path, recorded: Session) -> str:
+    """Import the session file that a recorded program wrote."""
     if not program.joined_tools:
         return "no session file"
-    home, runs, imports = _directory(place), _directory(place), _directory(place)
-    _, exchanges = _asked(program, place, home, by_proxy(runs))
+    imports = _directory(place)
     command = (sys.executable, "-m", "trace_recorder", "import", "--home", "all", "-o", str(imports))
-    importing = run(program, "", place, home, command=command)
-    imported = [call for trajectory in load_all(imports) for call in trajectory.llm_interactions]
-    side_calls = [call for trajectory in load_all(runs) for call in side_calls_of(trajectory)]
-    assert len(imported) in {len(exchanges), len(exchanges) - len(side_calls)}, (len(imported), importing.stderr)
-    return f"{len(imported)} of {len(exchanges)} calls"
+    importing = run(program, "", place, recorded.home, command=command)
+    imported = [call for each in load_all(imports) for call in each.llm_interactions]
+    side_calls = [call for each in recorded.runs for call in side_calls_of(each)]
+    calls = len(recorded.sent)
+    assert len(imported) in {calls, calls - len(side_calls)}, (len(imported), importing.stderr)
+    return f"{len(imported)} of {calls} calls"
 
 
-def _resumed(program: Program, place: Path, with_proxy: tuple[bool, bool]) -> str:
-    """Begin a session, and ask a second question in it. Return whether the model got both questions."""
+def _resumed(program: Program, place: Path, begun: Session, *, with_proxy: bool) -> str:
+    """Ask a second question in a session. Return whether the model got both questions."""
     if not program.resumes:
         return "not tried"
     for words in program.resumes:
-        home, model = _directory(place), model_of(program)
-        with serving(partial(answer_of, model)) as server:
-            runs = _directory(place)
-            prefixes = [by_proxy(runs) if recorded else () for recorded in with_proxy]
-            first = run(program, server.url, place, home, prefix=prefixes[0])
-            before = len(model.sent)
-            command = [word.replace("{session}", _session(home)) for word in words]
-            second = run(program, server.url, place, home, prefix=prefixes[1], command=command)
-        prompts = [json.dumps(sent.body) for sent in model.sent[before:] if SECOND_QUESTION in json.dumps(sent.body)]
-        assert (first.returncode, second.returncode) == (0, 0), (first.stderr[-500:], second.stderr[-500:])
-        assert any(QUESTION in prompt for prompt in prompts), (len(prompts), prompts[:1], second.stdout[-500:])
-        calls = [call for trajectory in load_all(runs) for call in trajectory.llm_interactions]
-        assert len(calls) == (before if with_proxy[0] else len(model.sent) - before), (len(calls), before)
+        command = [word.replace("{session}", _session_of_codex(begun.home)) for word in words]
+        second = _session(program, place, begun.home, with_proxy=with_proxy, command=command)
+        assert second.process.returncode == 0, second.process.stderr[-500:]
+        prompts = [text for text in (json.dumps(sent.body) for sent in second.sent) if SECOND_QUESTION in text]
+        assert any(QUESTION in prompt for prompt in prompts), (len(prompts), second.process.stdout[-500:])
+        calls = [call for each in second.runs for call in each.llm_interactions]
+        assert len(calls) == len(second.sent) * with_proxy, (len(calls), len(second.sent))
     return "yes"
 
 
-def _session(home: Path) -> str:
+def _session_of_codex(home: Path) -> str:
     """Return the id of the only session of Codex, which ends the name of its file."""
     return next((path.stem[-36:] for path in home.glob("sessions/*/*/*/rollout-*.jsonl")), "")
 
 
 def main(tools: Path, names: Sequence[str]) -> int:
     """Check all programs, or those with these names. Print a row for each, and what differs."""
-    titles = (*TITLES, *WAYS)
-    rows: list[Sequence[str]] = [titles, ["---"] * len(titles)]
+    rows: list[Sequence[str]] = [TITLES, ["---"] * len(TITLES)]
     differences: list[str] = []
     print(*map(_line, rows), sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -217,12 +227,11 @@ def main(tools: Path, names: Sequence[str]) -> int:
         for program in programs(tools.absolute(), place):
             if names and program.name not in names:
                 continue
-            if shutil.which(program.command[0]) is None:
-                rows.append([program.name, "not installed"])
-            else:
+            checked = Checked(program, dict.fromkeys(TITLES, "") | {"program": program.name, "version": "not installed"})
+            if shutil.which(program.command[0]) is not None:
                 checked = check(program, tools, place)
-                rows.append([checked.cells[title] for title in titles])
-                differences += checked.differences
+            rows.append([checked.cells[title] for title in TITLES])
+            differences += checked.differences
             print(_line(rows[-1]), flush=True)
     print("\n".join(differences))
     RESULTS.parent.mkdir(exist_ok=True)

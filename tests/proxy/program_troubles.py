@@ -28,14 +28,23 @@ from functools import partial
 from pathlib import Path
 
 from tests.provider import DROP, SILENCE, Answer, Request, serving, whole
-from tests.proxy.programs import VOLATILE, Program, answer_of, by_proxy, environment_of, is_same, model_of, programs
+from tests.proxy.programs import (
+    LIMIT_SECONDS,
+    VOLATILE,
+    Program,
+    answer_of,
+    by_proxy,
+    environment_of,
+    is_same,
+    model_of,
+    programs,
+)
 from tests.scripted_model import Model
 from trace_recorder import load
 
 TROUBLES = {"429 and 529": (429, 529), "500": (500,), "a broken stream": ("breaks",), "Ctrl-C": ("hangs",)}
 MODELS = re.compile(r"/(chat/completions|responses|messages)$|enerateContent$")
 """The paths of requests to a model."""
-HANGS_SECONDS = 60
 CTRL_C = b"\x03"
 
 
@@ -100,10 +109,10 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
             preexec_fn=partial(_begin, own_side),  # noqa: PLW1509 - two system calls
         ) as process:
             os.close(own_side)
-            if "hangs" in troubles and model.hanging.wait(HANGS_SECONDS):
+            if "hangs" in troubles and model.hanging.wait(LIMIT_SECONDS):
                 os.write(terminal, CTRL_C)
             try:
-                output, errors = process.communicate(timeout=HANGS_SECONDS)
+                output, errors = process.communicate(timeout=LIMIT_SECONDS)
             finally:
                 process.kill()
                 os.close(terminal)
