@@ -227,7 +227,9 @@ def main(tools: Path, names: Sequence[str]) -> int:
         for program in programs(tools.absolute(), place):
             if names and program.name not in names:
                 continue
-            checked = Checked(program, dict.fromkeys(TITLES, "") | {"program": program.name, "version": "not installed"})
+            checked = Checked(
+                program, dict.fromkeys(TITLES, "") | {"program": program.name, "version": "not installed"}
+            )
             if shutil.which(program.command[0]) is not None:
                 checked = check(program, tools, place)
             rows.append([checked.cells[title] for title in TITLES])

@@ -273,8 +273,15 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     pairs = [*_aligned_steps(comparable.of(a), comparable.of(b))]
     models = [*filter(None, (_models(*pair) for pair in pairs))]
     compares_models = "model" not in ignore and not _are_renamed(models)
-    agents = run_agents_of(a), run_agents_of(b)
-    steps = tuple(_diff_step(*pair, agents, compares_models=compares_models) for pair in pairs)
+    agents_of_a, agents_of_b = run_agents_of(a), run_agents_of(b)
+    steps = tuple(
+        DiffStep(
+            _side(of_a, agents_of_a),
+            _side(of_b, agents_of_b),
+            (*_differences(of_a, of_b, compares_models=compares_models),),
+        )
+        for of_a, of_b in pairs
+    )
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
     different = dict.fromkeys((of_a, of_b) for of_a, of_b in models if of_a != of_b)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*different,))
@@ -287,12 +294,6 @@ def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
     """
     distinct = {*pairs}
     return len({of_a for of_a, _ in distinct}) == len(distinct) == len({of_b for _, of_b in distinct})
-
-
-def _diff_step(
-    a: ComparableStep | None, b: ComparableStep | None, agents: tuple[RunAgents, RunAgents], *, compares_models: bool
-) -> DiffStep:
-    return DiffStep(_side(a, agents[0]), _side(b, agents[1]), (*_differences(a, b, compares_models=compares_models),))
 
 
 def _side(step: ComparableStep | None, agents: RunAgents) -> DiffSide | None:
