@@ -17,12 +17,15 @@ The table is printed, and appended to `.venv-nox/programs.md`. Exits with 1 if a
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -31,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import ROOT
-from tests.provider import serving
+from tests.provider import free_port, serving
 from tests.proxy.programs import (
     QUESTION,
     SECOND_QUESTION,
@@ -44,6 +47,7 @@ from tests.proxy.programs import (
     run,
 )
 from tests.scripted_model import Sent
+from tests.waiting import wait_until
 from trace_recorder import load, load_all
 from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
@@ -108,11 +112,33 @@ def _session(
     """Run a program, or another command of it."""
     runs, model = _directory(place), model_of(program)
     prefix: Sequence[str] = ()
-    if with_proxy:
+    if with_proxy and not program.has_own_address:
         prefix = by_proxy(runs, *options)
-    with serving(partial(answer_of, model)) as server:
-        process = run(program, server.url, place, home, prefix=prefix, command=command)
+    with serving(partial(answer_of, model)) as server, ExitStack() as stack:
+        url = server.url
+        if with_proxy and program.has_own_address:
+            url = stack.enter_context(_proxy_beside(url, home, runs, options))
+        process = run(program, url, place, home, prefix=prefix, command=command)
     return Session(home, process, model.sent, [load(path) for path in sorted(runs.glob("*.json"))])
+
+
+@contextmanager
+def _proxy_beside(url: str, home: Path, runs: Path, options: Sequence[str]) -> Iterator[str]:
+    """Run a proxy that starts no program. Yield the address with which it stands for the provider at `url`."""
+    port = free_port()
+    words = ("--port", str(port), "--upstream", f"own={url}", "--directory", str(runs), *options)
+    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "trace_recorder", "proxy", *words], cwd=runs, env=environment, stderr=subprocess.DEVNULL
+    ) as proxy:
+        wait_until(partial(_listens, port))
+        yield f"http://127.0.0.1:{port}/own"
+        proxy.terminate()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _version(program: Program, tools: Path) -> str:
@@ -200,7 +226,7 @@ def _imported(program: Program, place: Path, recorded: Session) -> str:
 def _resumed(program: Program, place: Path, begun: Session, *, with_proxy: bool) -> str:
     """Ask a second question in a session. Return whether the model got both questions."""
     if not program.resumes:
-        return "not tried"
+        return program.why_not_resumed
     for words in program.resumes:
         command = [word.replace("{session}", _session_of_codex(begun.home)) for word in words]
         second = _session(program, place, begun.home, with_proxy=with_proxy, command=command)

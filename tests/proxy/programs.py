@@ -50,6 +50,10 @@ class Program:
     """How many sub-agents the program has that its requests do not name."""
     resumes: Sequence[Sequence[str]] = ()
     """Commands that ask `SECOND_QUESTION` in the newest session. `{session}` becomes the id of a session of Codex."""
+    why_not_resumed: str = "not tried"
+    """Why the program has no such command."""
+    has_own_address: bool = False
+    """Whether the program reads its provider's address from its own file alone. Then the proxy runs beside it."""
     is_patient: bool = False
     """Whether the program waits for minutes after failed calls, and asks its user after Ctrl-C."""
 
@@ -273,6 +277,39 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         joined_tools=2,
         inferred_agents=1,
         resumes=[(str(goose), "run", "-r", "-t", SECOND_QUESTION)],
+    )
+    yield from _own_addresses(tools)
+
+
+def _own_addresses(tools: Path) -> Iterator[Program]:
+    """Yield the programs that read addresses from their own files alone."""
+    directory = tools / "node_modules" / ".bin"
+    model = {"model": "m", "displayName": "m", "baseUrl": "{url}/v1", "apiKey": "k", "maxOutputTokens": 1000}
+    model |= {"provider": "generic-chat-completion-api"}
+    look = {"command": "echo sunny", "summary": "look", "riskLevel": "low", "riskLevelReason": "It reads nothing."}
+    yield Program(
+        "Droid",
+        "droid",
+        (str(directory / "droid"), "exec", "--auto", "high", "-m", "custom:m", QUESTION),
+        _calls(Call("Execute", look)),
+        {"FACTORY_API_KEY": "fk-x"},
+        files={".factory/settings.json": json.dumps({"customModels": [model]})},
+        joined_tools=1,
+        why_not_resumed="`droid exec -s` exits with 1, without the proxy too",
+        has_own_address=True,
+    )
+    settings = {"provider": "openai-native", "apiKey": "k", "model": "m", "baseUrl": "{url}/v1"}
+    login = {"settings": settings, "updatedAt": "2026-12-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": "openai-native", "providers": {"openai-native": login}}
+    yield Program(
+        "Cline",
+        "cline",
+        (str(directory / "cline"), QUESTION),
+        _calls(Call("run_commands", {"commands": ["echo sunny"]})),
+        files={".cline/data/settings/providers.json": json.dumps(providers)},
+        joined_tools=1,
+        why_not_resumed="it resumes sessions only in a terminal",
+        has_own_address=True,
     )
 
 
