@@ -95,10 +95,14 @@ class Checked:
 def check(program: Program, tools: Path, place: Path) -> Checked:
     """Check a program in each way."""
     join = ["--join"] if program.joined_tools else []
-    plain = _session(program, place, _directory(place), with_proxy=False)
-    recorded = _session(program, place, _directory(place), *join, with_proxy=True)
-    checked = Checked(program)
+    checked = Checked(program, dict.fromkeys(TITLES, "DIFFERS"))
     checked.check(TITLES[:2], lambda: (program.name, _version(program, tools)))
+    try:
+        plain = _session(program, place, _directory(place), with_proxy=False)
+        recorded = _session(program, place, _directory(place), *join, with_proxy=True)
+    except subprocess.TimeoutExpired as error:
+        checked.differences.append(f"{program.name}: {error}")
+        return checked
     checked.check(TITLES[2:8], lambda: _compared(program, plain, recorded))
     checked.check(TITLES[8:9], lambda: [_imported(program, place, recorded)])
     checked.check(TITLES[9:10], lambda: [_resumed(program, place, recorded, with_proxy=False)])
@@ -128,12 +132,14 @@ def _proxy_beside(url: str, home: Path, runs: Path, options: Sequence[str]) -> I
     port = free_port()
     words = ("--port", str(port), "--upstream", f"own={url}", "--directory", str(runs), *options)
     environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-m", "trace_recorder", "proxy", *words], cwd=runs, env=environment, stderr=subprocess.DEVNULL
-    ) as proxy:
-        wait_until(partial(_listens, port))
-        yield f"http://127.0.0.1:{port}/own"
-        proxy.terminate()
+    command = [sys.executable, "-m", "trace_recorder", "proxy", *words]
+    silent = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=runs, env=environment, stdout=silent, stderr=silent) as proxy:
+        try:
+            wait_until(partial(_listens, port))
+            yield f"http://127.0.0.1:{port}/own"
+        finally:
+            proxy.terminate()
 
 
 def _listens(port: int) -> bool:
