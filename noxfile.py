@@ -24,10 +24,10 @@
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
-last whole run are in `results/versions.md` and `results/frameworks.md`. The readers' table is written to
-`.venv-nox/readers.md`, and copied to `results/readers.md`. A row of the tables here has the requirements for pip:
-`openai<2` is the newest 1.x. OLDEST has the oldest versions that pyproject.toml supports. A framework's environment is
-large, and is removed after its session.
+last whole run are in `results/versions.md` and `results/frameworks.md`. The tables of readers and of programs are
+written to `.venv-nox/readers.md` and `.venv-nox/programs.md`, and copied to `results`. A row of the tables here has the
+requirements for pip: `openai<2` is the newest 1.x. OLDEST has the oldest versions that pyproject.toml supports. A
+framework's environment is large, and is removed after its session.
 """
 
 import re
@@ -319,6 +319,8 @@ def stores(session: nox.Session) -> None:
 def programs(session: nox.Session) -> None:
     """Run coding agents and SDKs of Node with and without the proxy, and with each of their logins.
 
+    A table of them is added to `.venv-nox/programs.md`.
+
     The modules of tests/proxy say what is compared. The newest programs need a newer Node than many machines have, and
     npm installs older versions of them with an older Node. Therefore the session has a Node of its own. Programs in
     Python require versions of packages that others exclude, so each has an environment of its own. Python 3.12 must be
@@ -332,7 +334,7 @@ def programs(session: nox.Session) -> None:
     for name, package in PYTHON_PROGRAMS.items():
         session.run("uv", "venv", "--quiet", "--clear", "--python", "3.12", str(tools / name))
         session.run("uv", "pip", "install", "--quiet", "--python", str(tools / name), package)
-    for module in ("programs", "program_troubles", "program_logins", "program_resumes", "program_websockets"):
+    for module in ("program_table", "program_troubles", "program_logins", "program_websockets"):
         session.run("python", "-m", f"tests.proxy.{module}", str(tools))
 
 

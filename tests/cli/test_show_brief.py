@@ -13,6 +13,7 @@ from tests.cli.invoking import invoke
 from tests.counting import calls
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.cli.show_brief import brief_lines
+from trace_recorder.figures.conversations.run_agents import run_agents_of
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 
 
@@ -120,6 +121,9 @@ def test_brief_has_no_raw_form(run: Path) -> None:
 
 
 def test_the_work_is_linear_in_the_steps(run: Path) -> None:
-    parts = steps_and_calls(load(run))
-    brief_counts = [calls(lambda times=times: [*brief_lines(parts * times, None)]) for times in (50, 100)]
+    trajectory = load(run)
+    parts = steps_and_calls(trajectory)
+    brief_counts = [
+        calls(lambda times=times: [*brief_lines(parts * times, run_agents_of(trajectory), None)]) for times in (50, 100)
+    ]
     assert brief_counts[1] < 2.1 * brief_counts[0]

@@ -118,8 +118,8 @@ def programs(tools: Path, runs: Path, home: Path) -> list[Program]:
     configuration = f'openai_base_url = "{{url}}/v1"\n{written_configuration("Codex", runs)}'
     files = {"auth.json": '{"OPENAI_API_KEY": "k"}', "config.toml": configuration}
     return [
-        Program("Claude Code", claude, lambda *_: DONE, quiet),
-        Program("Codex", codex, lambda *_: DONE, files=files),
+        Program("Claude Code", "@anthropic-ai/claude-code", claude, lambda *_: DONE, quiet),
+        Program("Codex", "@openai/codex", codex, lambda *_: DONE, files=files),
     ]
 
 

@@ -232,7 +232,11 @@ def check_claude(servers: Servers, home: Path) -> str:
         *(str(servers.bin / "claude"), "-p", "Look at the notes.", "--mcp-config", str(home / "mcp.json")),
         *("--strict-mcp-config", "--allowedTools", "mcp__everything", "mcp__files", "Agent", "Task"),
     )
-    run = ran(Program("Claude Code", command, lambda *_: DONE, QUIET), partial(claude, servers), home)
+    run = ran(
+        Program("Claude Code", "@anthropic-ai/claude-code", command, lambda *_: DONE, QUIET),
+        partial(claude, servers),
+        home,
+    )
     return check_joined(run, journal_in(home), (TURNS + AGENTS) * CALLS)
 
 
@@ -249,7 +253,7 @@ def check_codex(servers: Servers, home: Path) -> str:
         lines += [f"{variable} = {json.dumps(value)}" for variable, value in tapped["env"].items()]
     files = {"auth.json": '{"OPENAI_API_KEY": "k"}', "config.toml": "\n".join(lines)}
     command = (str(servers.bin / "codex"), "exec", "--skip-git-repo-check", "-m", "gpt-5", "Look at the notes.")
-    run = ran(Program("Codex", command, lambda *_: DONE, files=files), partial(codex, servers), home)
+    run = ran(Program("Codex", "@openai/codex", command, lambda *_: DONE, files=files), partial(codex, servers), home)
     return check_joined(run, journal_in(home), CALLS)
 
 
@@ -292,7 +296,9 @@ def check_claude_over_http(servers: Servers, home: Path) -> str:
     )
     with over_http(servers, "streamableHttp") as server:
         options = ("--port", str(port), "--mcp", f"everything={server}/mcp")
-        run = ran(Program("Claude Code", command, lambda *_: DONE, QUIET), decide, home, *options)
+        run = ran(
+            Program("Claude Code", "@anthropic-ai/claude-code", command, lambda *_: DONE, QUIET), decide, home, *options
+        )
     return check_joined(run, journal_in(home), 5)
 
 

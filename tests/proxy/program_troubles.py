@@ -2,11 +2,11 @@
 
     python -m tests.proxy.program_troubles DIRECTORY [NAME…]        # as tests/proxy/programs.py
 
-The provider answers the first requests with a 429 and a 529. Or it closes the connection in the middle of an answer. Or
-it stops in the middle of an answer, until Ctrl-C comes from the program's terminal. With the proxy, a program must have
-the same exit code and output as without. The provider must get as many requests, and each must be recorded as an
-attempt. After Ctrl-C the output is not compared, because Claude Code says "Execution error" or nothing even without a
-proxy.
+The provider answers the first requests with a 429 and a 529, or the first one with a 500. Or it closes the connection
+in the middle of an answer. Or it stops in the middle of an answer, until Ctrl-C comes from the program's terminal. With
+the proxy, a program must have the same exit code and output as without. The provider must get as many requests, and
+each must be recorded as an attempt. After Ctrl-C the output is not compared, because Claude Code says "Execution error"
+or nothing even without a proxy.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,14 +28,23 @@ from functools import partial
 from pathlib import Path
 
 from tests.provider import DROP, SILENCE, Answer, Request, serving, whole
-from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, is_same, model_of, programs
+from tests.proxy.programs import (
+    LIMIT_SECONDS,
+    VOLATILE,
+    Program,
+    answer_of,
+    by_proxy,
+    environment_of,
+    is_same,
+    model_of,
+    programs,
+)
 from tests.scripted_model import Model
 from trace_recorder import load
 
-TROUBLES = {"429 and 529": (429, 529), "a broken stream": ("breaks",), "Ctrl-C": ("hangs",)}
+TROUBLES = {"429 and 529": (429, 529), "500": (500,), "a broken stream": ("breaks",), "Ctrl-C": ("hangs",)}
 MODELS = re.compile(r"/(chat/completions|responses|messages)$|enerateContent$")
 """The paths of requests to a model."""
-HANGS_SECONDS = 60
 CTRL_C = b"\x03"
 
 
@@ -96,13 +106,13 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(own_side, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a single call
+            preexec_fn=partial(_begin, own_side),  # noqa: PLW1509 - two system calls
         ) as process:
             os.close(own_side)
-            if "hangs" in troubles and model.hanging.wait(HANGS_SECONDS):
+            if "hangs" in troubles and model.hanging.wait(LIMIT_SECONDS):
                 os.write(terminal, CTRL_C)
             try:
-                output, errors = process.communicate(timeout=HANGS_SECONDS)
+                output, errors = process.communicate(timeout=LIMIT_SECONDS)
             finally:
                 process.kill()
                 os.close(terminal)
@@ -110,12 +120,17 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
         return Ended(process.returncode, VOLATILE.sub("*", output), errors, model.requests)
 
 
+def _begin(terminal: int) -> None:
+    """Give a new process a terminal. Ctrl-C ends the process, even if this process ignores it, as in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
 def compare(program: Program, troubles: Sequence[int | str], place: Path) -> str:
     """Run a program with and without the proxy. Return the compared values. Raises AssertionError if they differ."""
     plain = _run(program, troubles, place, ())
     runs = Path(tempfile.mkdtemp(dir=place))
-    prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--")
-    recorded = _run(program, troubles, place, prefix)
+    recorded = _run(program, troubles, place, by_proxy(runs))
     assert recorded == plain, (recorded, plain)
     calls = [call for path in sorted(runs.glob("*.json")) for call in load(path).llm_interactions]
     attempts = [attempt for call in calls for attempt in call.attempts]
@@ -135,7 +150,7 @@ def main(tools: Path, names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         for program in programs(tools.absolute(), place):
-            if program.is_patient or (names and program.name not in names):
+            if program.is_patient or program.has_own_address or (names and program.name not in names):
                 continue
             for trouble, answers in TROUBLES.items():
                 wrong += not is_same(f"{program.name}, {trouble}", partial(compare, program, answers, place))

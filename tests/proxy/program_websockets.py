@@ -9,7 +9,6 @@ have the tools and the texts of the calls over HTTP.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.provider import serving
-from tests.proxy.programs import VOLATILE, Program, answer_of, environment_of, is_same, model_of, programs
+from tests.proxy.programs import VOLATILE, Program, answer_of, by_proxy, is_same, model_of, programs, run
 from tests.websocket_model import WebsocketModel
 from tests.websocket_provider import serving_websockets
 from trace_recorder import load
@@ -30,33 +29,18 @@ OVER_WEBSOCKETS = {"COPILOT_PROVIDER_TRANSPORT": "websockets"}
 NAMES = ("Codex", "Copilot CLI")
 
 
-def run(program: Program, url: str, place: Path, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run a program whose provider is at `url`."""
-    words, environment = environment_of(program, url, Path(tempfile.mkdtemp(dir=place)))
-    return subprocess.run(
-        [*prefix, *words],
-        cwd=place,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-
-
 def compare(program: Program, place: Path) -> str:
     """Run a program in the three ways. Return what was compared. Raises AssertionError if something differs."""
     program = replace(program, environment=program.environment | COPILOT)
     over_websockets = replace(program, environment=program.environment | OVER_WEBSOCKETS)
     over_http, with_websockets = (Path(tempfile.mkdtemp(dir=place)) for _ in range(2))
     with serving(partial(answer_of, model_of(program))) as server:
-        expected = run(program, server.url, place, _proxy(over_http))
+        expected = run(program, server.url, place, _home(place), prefix=by_proxy(over_http))
     with serving_websockets(WebsocketModel(model_of(program))) as url:
-        plain = run(over_websockets, url, place)
+        plain = run(over_websockets, url, place, _home(place))
     model = WebsocketModel(model_of(program))
     with serving_websockets(model) as url:
-        recorded = run(over_websockets, url, place, _proxy(with_websockets))
+        recorded = run(over_websockets, url, place, _home(place), prefix=by_proxy(with_websockets))
     for process in (plain, recorded):
         assert process.returncode == expected.returncode, (process.returncode, process.stderr[-800:])
         assert VOLATILE.sub("*", process.stdout) == VOLATILE.sub("*", expected.stdout), (
@@ -73,8 +57,8 @@ def compare(program: Program, place: Path) -> str:
     return f"{len(on_file)} calls, {warm_ups} warm-ups, {len(model.received)} events, exit code {recorded.returncode}"
 
 
-def _proxy(runs: Path) -> tuple[str, ...]:
-    return (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--")
+def _home(place: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=place))
 
 
 def _runs(directory: Path) -> list[Trajectory]:

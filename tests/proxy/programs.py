@@ -1,11 +1,6 @@
-"""Real programs of other languages, with and without the proxy, against a provider with the answers of this file.
+"""Real programs of other languages: their commands, and the answers of a model that depend on each request alone.
 
-    python -m tests.proxy.programs DIRECTORY [NAME…]        # `nox -s programs` makes the directory
-
-The directory has node_modules, and an environment for each program in Python, such as `aider/bin/aider`.
-
-Each program must have the same exit code and output as without the proxy. Each request and each answer must be recorded
-byte for byte. The runs, calls and sub-agents are counted.
+The modules `program_*.py` run these programs with and without the proxy. `nox -s programs` installs them.
 """
 
 from __future__ import annotations
@@ -13,22 +8,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from examples.demo.policy import Action, Call
 from tests.processes import ROOT
-from tests.provider import Answer, Request, serving, whole
-from tests.scripted_model import Model, Sent, addresses
-from trace_recorder import load
-from trace_recorder.values.trajectory import Trajectory
+from tests.provider import Answer, Request, whole
+from tests.scripted_model import Model, addresses
 
 VOLATILE = re.compile(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\b\d{9,}\b|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+(?:\.\d+)?\s?m?s\b|/tmp/\S+"
@@ -37,6 +27,7 @@ VOLATILE = re.compile(
 LIMIT_SECONDS = 400
 """OpenHands first tries several times to fetch its skills, which takes minutes without a network."""
 DONE = Action("Done.", "It is sunny in Tokyo.")
+QUESTION, SECOND_QUESTION = "What is the weather?", "And in Paris?"
 
 
 @dataclass(frozen=True)
@@ -44,6 +35,8 @@ class Program:
     """A program: its command, the model's answer to each of its requests, and its environment variables."""
 
     name: str
+    package: str
+    """The package that has the program, at npm or PyPI."""
     command: Sequence[str]
     says: Callable[[str, dict[str, Any]], Action]
     environment: dict[str, str] = field(default_factory=dict)
@@ -53,6 +46,14 @@ class Program:
     """How many tools the program's own session file has, which `--join` adds."""
     agents: int = 0
     """How many sub-agents the program names in its requests."""
+    inferred_agents: int = 0
+    """How many sub-agents the program has that its requests do not name."""
+    resumes: Sequence[Sequence[str]] = ()
+    """Commands that ask `SECOND_QUESTION` in the newest session. `{session}` becomes the id of a session of Codex."""
+    why_not_resumed: str = "not tried"
+    """Why the program has no such command."""
+    has_own_address: bool = False
+    """Whether the program reads its provider's address from its own file alone. Then the proxy runs beside it."""
     is_patient: bool = False
     """Whether the program waits for minutes after failed calls, and asks its user after Ctrl-C."""
 
@@ -147,7 +148,13 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         for name in ("claude", "codex", "copilot", "gemini", "kimi", "opencode", "pi", "qwen")
     }
     look = {"command": "echo sunny", "description": "look"}
-    codex = ("exec", "--skip-git-repo-check", "-m", "gpt-5", "What is the weather?")
+    task = {"description": "Look", "prompt": "Weather in Tokyo?"}
+    agent = {**task, "subagent_type": "general-purpose"}
+    claude = ("--allowedTools", "Bash", "Agent", "Task")
+    codex = (paths["codex"], "exec", "--skip-git-repo-check", "-m", "gpt-5")
+    gemini = ("--yolo", "--skip-trust", "-m", "gemini-2.5-flash")
+    qwen = ("--yolo", "--auth-type", "openai", "-m", "m")
+    pi = ("--provider", "own", "--model", "m")
     opencode = {
         "OPENCODE_CONFIG_CONTENT": json.dumps(
             {
@@ -157,63 +164,66 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
             }
         )
     }
-    yield Program("curl", ("sh", "-c", CURL), weather)
-    yield Program("openai, Node", ("node", "openai.mjs"), weather)
-    yield Program("anthropic, Node", ("node", "anthropic.mjs"), weather)
+    yield Program("curl", "", ("sh", "-c", CURL), weather)
+    yield Program("openai, Node", "openai", ("node", "openai.mjs"), weather)
+    yield Program("anthropic, Node", "@anthropic-ai/sdk", ("node", "anthropic.mjs"), weather)
     yield Program(
         "Claude Code",
-        (paths["claude"], "-p", "What is the weather?", "--allowedTools", "Bash", "Agent", "Task"),
+        "@anthropic-ai/claude-code",
+        (paths["claude"], "-p", QUESTION, *claude),
         _claude,
         quiet,
         joined_tools=2,
         agents=1,
+        resumes=[(paths["claude"], "-c", "-p", SECOND_QUESTION, *claude)],
     )
     yield Program(
         "Codex",
-        (paths["codex"], *codex),
+        "@openai/codex",
+        (*codex, QUESTION),
         _calls(Call("exec_command", {"cmd": "echo sunny"})),
         files={"auth.json": '{"OPENAI_API_KEY": "k"}', "config.toml": 'openai_base_url = "{url}/v1"'},
         joined_tools=1,
+        resumes=[(*codex, "resume", session, SECOND_QUESTION) for session in ("--last", "{session}")],
     )
     yield Program(
         "Gemini CLI",
-        (paths["gemini"], "-p", "What is the weather?", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
+        "@google/gemini-cli",
+        (paths["gemini"], "-p", QUESTION, *gemini),
         _calls(Call("run_shell_command", {"command": "echo sunny"})),
         files={".gemini/settings.json": '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'},
         joined_tools=1,
+        resumes=[(paths["gemini"], "-r", "latest", "-p", SECOND_QUESTION, *gemini)],
     )
     yield Program(
         "Qwen Code",
-        (paths["qwen"], "-p", "What is the weather?", "--yolo", "--auth-type", "openai", "-m", "m"),
-        _calls(Call("run_shell_command", {"command": "echo sunny", "is_background": False})),
-        joined_tools=1,
+        "@qwen-code/qwen-code",
+        (paths["qwen"], "-p", QUESTION, *qwen),
+        _with_agent(
+            Call("run_shell_command", {"command": "echo sunny", "is_background": False}),
+            Call("agent", agent | {"run_in_background": False}),
+        ),
+        joined_tools=2,
+        inferred_agents=1,
+        resumes=[(paths["qwen"], "-c", "-p", SECOND_QUESTION, *qwen)],
     )
     yield Program(
         "opencode",
-        (paths["opencode"], "run", "What is the weather?"),
-        _with_agent(
-            Call("bash", look),
-            Call("task", {"description": "Look", "prompt": "Weather in Tokyo?", "subagent_type": "general"}),
-        ),
+        "opencode-ai",
+        (paths["opencode"], "run", QUESTION),
+        _with_agent(Call("bash", look), Call("task", agent | {"subagent_type": "general"})),
         opencode,
         joined_tools=2,
         agents=1,
+        resumes=[(paths["opencode"], "run", "-c", SECOND_QUESTION)],
     )
     yield Program(
         "Copilot CLI",
-        (paths["copilot"], "-p", "What is the weather?", "--allow-all-tools"),
+        "@github/copilot",
+        (paths["copilot"], "-p", QUESTION, "--allow-all-tools"),
         _with_agent(
             Call("bash", look),
-            Call(
-                "task",
-                {
-                    "description": "Look",
-                    "prompt": "Weather in Tokyo?",
-                    "agent_type": "general-purpose",
-                    "name": "looker",
-                    "mode": "sync",
-                },
-            ),
+            Call("task", task | {"agent_type": "general-purpose", "name": "looker", "mode": "sync"}),
         ),
         {
             "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
@@ -222,30 +232,38 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
         },
         joined_tools=2,
         agents=1,
+        resumes=[(paths["copilot"], "--continue", "-p", SECOND_QUESTION, "--allow-all-tools")],
     )
     own = {"baseUrl": "{url}/v1", "api": "openai-completions", "apiKey": "k", "models": [{"id": "m"}]}
     yield Program(
         "pi",
-        (paths["pi"], "-p", "What is the weather?", "--provider", "own", "--model", "m"),
+        "@earendil-works/pi-coding-agent",
+        (paths["pi"], "-p", QUESTION, *pi),
         _calls(Call("bash", {"command": "echo sunny"})),
         files={".pi/agent/models.json": json.dumps({"providers": {"own": own}})},
         joined_tools=1,
+        resumes=[(paths["pi"], "-c", "-p", SECOND_QUESTION, *pi)],
     )
     yield Program(
         "Kimi Code",
-        (paths["kimi"], "-p", "What is the weather?"),
-        _calls(Call("Bash", {"command": "echo sunny"})),
+        "@moonshot-ai/kimi-code",
+        (paths["kimi"], "-p", QUESTION),
+        _with_agent(Call("Bash", {"command": "echo sunny"}), Call("Agent", task)),
         files={
             ".kimi-code/config.toml": 'default_model = "loc"\nproviders.loc = {type = "openai", api_key = "k"}\n'
             'models.loc = {provider = "loc", model = "m", max_context_size = 100000}\n'
         },
-        joined_tools=1,
+        joined_tools=2,
+        inferred_agents=1,
+        resumes=[(paths["kimi"], "-c", "-p", SECOND_QUESTION)],
     )
 
     yield from _python_programs(tools)
+    goose = _goose(tools)
     yield Program(
         "goose",
-        (str(_goose(tools)), "run", "-t", "What is the weather?"),
+        f"@aaif/{goose.parts[-3]}",
+        (str(goose), "run", "-t", QUESTION),
         _with_agent(
             Call("shell", {"command": "echo sunny"}),
             Call("delegate", {"instructions": "Weather in Tokyo?"}),
@@ -257,13 +275,48 @@ def programs(tools: Path, place: Path) -> Iterator[Program]:
             "OPENAI_HOST": "{url}/",
         },
         joined_tools=2,
+        inferred_agents=1,
+        resumes=[(str(goose), "run", "-r", "-t", SECOND_QUESTION)],
+    )
+    yield from _own_addresses(tools)
+
+
+def _own_addresses(tools: Path) -> Iterator[Program]:
+    """Yield the programs that read addresses from their own files alone."""
+    directory = tools / "node_modules" / ".bin"
+    model = {"model": "m", "displayName": "m", "baseUrl": "{url}/v1", "apiKey": "k", "maxOutputTokens": 1000}
+    model |= {"provider": "generic-chat-completion-api"}
+    look = {"command": "echo sunny", "summary": "look", "riskLevel": "low", "riskLevelReason": "It reads nothing."}
+    yield Program(
+        "Droid",
+        "droid",
+        (str(directory / "droid"), "exec", "--auto", "high", "-m", "custom:m", QUESTION),
+        _calls(Call("Execute", look)),
+        {"FACTORY_API_KEY": "fk-x"},
+        files={".factory/settings.json": json.dumps({"customModels": [model]})},
+        joined_tools=1,
+        why_not_resumed="`droid exec -s` exits with 1, without the proxy too",
+        has_own_address=True,
+    )
+    settings = {"provider": "openai-native", "apiKey": "k", "model": "m", "baseUrl": "{url}/v1"}
+    login = {"settings": settings, "updatedAt": "2026-12-01T00:00:00.000Z", "tokenSource": "manual"}
+    providers = {"version": 1, "lastUsedProvider": "openai-native", "providers": {"openai-native": login}}
+    yield Program(
+        "Cline",
+        "cline",
+        (str(directory / "cline"), QUESTION),
+        _calls(Call("run_commands", {"commands": ["echo sunny"]})),
+        files={".cline/data/settings/providers.json": json.dumps(providers)},
+        joined_tools=1,
+        why_not_resumed="it resumes sessions only in a terminal",
+        has_own_address=True,
     )
 
 
 def _goose(tools: Path) -> Path:
     """Return the program goose, whose package has the name of the system in its own."""
     packages = tools / "node_modules" / "@aaif"
-    return next(packages.glob("goose-binary-*/bin/goose"), packages / "goose")
+    return next(packages.glob("goose-binary-*/bin/goose"), packages / "goose-binary" / "bin" / "goose")
 
 
 def _python_programs(tools: Path) -> Iterator[Program]:
@@ -271,14 +324,16 @@ def _python_programs(tools: Path) -> Iterator[Program]:
     aider = "--yes-always --no-git --no-check-update --no-show-model-warnings --no-show-release-notes --no-analytics"
     yield Program(
         "aider",
+        "aider-chat",
         (str(tools / "aider" / "bin" / "aider"), "--model", "openai/gpt-4o", *aider.split(), "-m", "Weather?"),
         lambda *_: DONE,
     )
     yield Program(
         "mini-swe-agent",
+        "mini-swe-agent",
         (
             *(str(tools / "mini-swe-agent" / "bin" / "mini"), "-y", "--exit-immediately", "-m", "openai/gpt-4o"),
-            *("-t", "What is the weather?", "-o", "mini.traj.json"),
+            *("-t", QUESTION, "-o", "mini.traj.json"),
         ),
         _mini,
         {"MSWEA_CONFIGURED": "true"},
@@ -286,9 +341,10 @@ def _python_programs(tools: Path) -> Iterator[Program]:
     )
     yield Program(
         "OpenHands",
+        "openhands",
         (
             *(str(tools / "openhands" / "bin" / "openhands"), "--headless", "--override-with-envs"),
-            *("-t", "What is the weather?"),
+            *("-t", QUESTION),
         ),
         _calls(Call("terminal", {"command": "echo sunny", "security_risk": "LOW", "summary": "look"})),
         {
@@ -346,64 +402,32 @@ def environment_of(program: Program, url: str, home: Path) -> tuple[list[str], d
     return [*program.command], environment
 
 
-def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
-    """Run a program. Return its end, and its exchanges with the model."""
-    home, model = Path(tempfile.mkdtemp(dir=place)), model_of(program)
-    with serving(partial(answer_of, model)) as server:
-        words, environment = environment_of(program, server.url, home)
-        process = subprocess.run(
-            [*prefix, *words],
-            cwd=place,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
-    return process, model.sent
-
-
-def compare(program: Program, place: Path) -> str:
-    """Run a program with and without the proxy. Return the compared values. Raises AssertionError if they differ."""
-    plain, without = _run(program, place, ())
-    runs = Path(tempfile.mkdtemp(dir=place))
-    join = ["--join"] if program.joined_tools else []
-    prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", *join, "--directory", str(runs), "--")
-    recorded, exchanges = _run(program, place, prefix)
-    assert exchanges, f"{program.name} asked no model: {plain.stderr[-500:]} {recorded.stderr[-500:]}"
-    assert recorded.returncode == plain.returncode, (recorded.returncode, plain.returncode, recorded.stderr[-500:])
-    assert VOLATILE.sub("*", recorded.stdout) == VOLATILE.sub("*", plain.stdout), (recorded.stdout, plain.stdout)
-    trajectories = [load(path) for path in sorted(runs.glob("*.json"))]
-    calls = [call for trajectory in trajectories for call in trajectory.llm_interactions]
-    assert sorted(map(_key, _on_file(calls))) == sorted(_key((sent.body, sent.answer)) for sent in exchanges)
-    for trajectory in trajectories if join else ():
-        _check_joined(trajectory, program.joined_tools)
-    agents = {call.agent_id for call in calls} - {None}
-    assert len(agents) == program.agents, agents
-    versions = (
-        f"{len(trajectories)} run, {len(calls)} calls ({len(without)} without the proxy), {len(agents)} sub-agents"
+def run(  # noqa: PLR0913 - a program, its provider and its place
+    program: Program,
+    url: str,
+    place: Path,
+    home: Path,
+    *,
+    prefix: Sequence[str] = (),
+    command: Sequence[str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, or another `command` of it, whose provider is at `url`. Return how it ended."""
+    words, environment = environment_of(program, url, home)
+    return subprocess.run(
+        [*prefix, *(command or words)],
+        cwd=place,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
     )
-    return f"{versions}, exit code {recorded.returncode}"
 
 
-def _check_joined(run: Trajectory, tools: int) -> None:
-    """Check that a run has the time of each tool from the session file, and that nothing there disagrees."""
-    assert run.gaps == (), run.gaps
-    results = [result for step in run.agent_steps for result in step.tool_results]
-    assert [result.duration_seconds is not None for result in results] == [True] * tools, results
-    assert run.annotations["joined_from"]["tools"] == tools
-
-
-def _on_file(calls: Sequence[Any]) -> Iterator[tuple[Any, bytes]]:
-    for call in calls:
-        answer = call.raw_stream or json.dumps(call.raw_response)
-        yield call.raw_request, answer.encode()
-
-
-def _key(pair: tuple[Any, bytes]) -> tuple[str, str]:
-    body, answer = pair
-    return json.dumps(body, sort_keys=True), answer.decode()
+def by_proxy(runs: Path, *options: str) -> tuple[str, ...]:
+    """Return the words before a command that record it by the proxy."""
+    return (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", *options, "--directory", str(runs), "--")
 
 
 def is_same(name: str, compared: Callable[[], str]) -> bool:
@@ -414,22 +438,3 @@ def is_same(name: str, compared: Callable[[], str]) -> bool:
         print(f"- {name}: DIFFERS: {str(error)[:3000]}", flush=True)
         return False
     return True
-
-
-def main(tools: Path, names: Sequence[str]) -> int:
-    """Compare all programs, or those with these names, and print a line for each."""
-    failed = 0
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        for program in programs(tools.absolute(), place):
-            if names and program.name not in names:
-                continue
-            if shutil.which(program.command[0]) is None:
-                print(f"- {program.name}: not installed")
-                continue
-            failed += not is_same(program.name, partial(compare, program, place))
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

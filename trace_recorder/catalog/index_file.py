@@ -31,7 +31,7 @@ from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
 _SECOND = 1_000_000_000
-_FORM = 10
+_FORM = 11
 """The version of the tables, and of the values in the tables."""
 _SQLITE, _APPLICATION, _OURS = b"SQLite format 3\0", slice(68, 72), b"TRix"
 """The first bytes of an SQLite file, the byte range of its application id, and the application id of an index."""

@@ -15,6 +15,7 @@ from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.figures.call_figures import made_calls
+from trace_recorder.figures.conversations.run_agents import agent_names
 from trace_recorder.figures.cost import RunCosts, costs_of_calls
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.values.content_parts import plain_text
@@ -102,9 +103,8 @@ def _named(run: Trajectory) -> Iterator[Named]:
     }
     yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
     yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))
-    agents = {plain_text(name) for call in calls for name in (call.agent, call.agent_id)}
-    agents |= {plain_text(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
-    yield from (Named("agent", name) for name in sorted(agents - {""}))
+    names = {plain_text(name) for agent in agent_names(run) for name in agent}
+    yield from (Named("agent", name) for name in sorted(names - {""}))
     yield from _tools(run)
     yield from (
         Named("reward", plain_text(name), number=number_of_value(value)) for name, value in rewards_of(run).items()

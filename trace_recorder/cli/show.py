@@ -34,7 +34,7 @@ from trace_recorder.figures.content.kinds import (
     kind_of_part,
     text_beside,
 )
-from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
+from trace_recorder.figures.conversations.run_agents import run_agents_of
 from trace_recorder.figures.conversations.side_calls import side_calls_of
 from trace_recorder.figures.conversations.steps_of_turns import is_tools_only
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, relations_of
@@ -70,7 +70,7 @@ class Show:
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
         self._side_calls = side_calls_of(trajectory)
-        self._inferred_agents = inferred_agents_of(trajectory)
+        self._agents = run_agents_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
         """Yield the entries of a step or a call. The caller must pass all steps and calls, in order."""
@@ -93,25 +93,26 @@ class Show:
             words.append(call.interaction_id)
             if call.interaction_id in self._side_calls:
                 words.append("side call")
-            if (inferred := self._inferred_agents.get(call.interaction_id)) is not None:
-                words.append(f"sub-agent of {inferred.started_by} (inferred)")
             if not step and call.step_number is not None:
                 words.append(f"in step {call.step_number}")
         if step:
             words.append(step.state)
-        words += [self._agent(step or call), local_time(part.timestamp, "%H:%M:%S")]
+        words += [self._agent(part), local_time(part.timestamp, "%H:%M:%S")]
         return ", ".join(filter(None, words))
 
-    def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
+    def _agent(self, part: StepOrCall) -> str:
         """Return "agent" and the agent's name, with its id if several agents have this name.
 
-        Return "" for an unknown agent.
+        An inferred agent has the call that started it instead of an id. Return "" for an unknown agent.
         """
-        if source is None or not source.agent:
+        agent = self._agents.of_part(part)
+        if not agent.name:
             return ""
-        if source.agent_id and source.agent in self._shared_names:
-            return f"agent {source.agent} ({source.agent_id})"
-        return f"agent {source.agent}"
+        if agent.inferred is not None:
+            return f"agent {agent.name}, started by {agent.inferred.started_by}"
+        if agent.agent_id and agent.name in self._shared_names:
+            return f"agent {agent.name} ({agent.agent_id})"
+        return f"agent {agent.name}"
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from trace_recorder.cli.run_header import text_of_error
 from trace_recorder.cli.text_layout import in_one_line, rounded_number, seconds, shown_text
 from trace_recorder.figures.call_figures import counted_usage
+from trace_recorder.figures.conversations.run_agents import RunAgents
 from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.tool_uses import ToolUse, tool_uses
@@ -57,25 +58,26 @@ class BriefStep:
     error: str | None
 
 
-def brief_step(part: StepOrCall) -> BriefStep:
-    """Return the facts of a step or call that its line shows."""
+def brief_step(part: StepOrCall, agents: RunAgents) -> BriefStep:
+    """Return the facts of a step or call that its line shows. `agents` are the agents of the run."""
     step, call, response = part.step, part.call, part.response
-    agent = identity = model = duration = answer = None
+    identity = model = duration = answer = None
     error = ""
     usage: Mapping[str, Payload] = {}
     if response is not None:
         usage, model, answer = response.usage.to_document(), response.model, excerpt(response.content)
     if call is not None:
-        identity, agent, duration = call.interaction_id, call.agent or call.agent_id, call.duration_seconds
+        identity, duration = call.interaction_id, call.duration_seconds
         usage, model, error = counted_usage(call), call.model or model, text_of_error(call.error)
     if step is not None:
-        agent, error = step.agent or step.agent_id, error or shown_text(step.error)
+        error = error or shown_text(step.error)
         if duration is None:
             duration = step.duration_seconds
+    agent = agents.of_part(part)
     return BriefStep(
         step_number=part.step_number,
         interaction_id=identity,
-        agent=agent,
+        agent=agent.name or agent.agent_id,
         model=model,
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
@@ -95,14 +97,14 @@ def _tool(use: ToolUse) -> BriefTool:
     return BriefTool(use.name, argument, success, use.result is not None)
 
 
-def brief_json(parts: Iterable[StepOrCall]) -> list[dict[str, Payload]]:
+def brief_json(parts: Iterable[StepOrCall], agents: RunAgents) -> list[dict[str, Payload]]:
     """Return the lines as JSON objects."""
-    return [asdict(brief_step(part)) for part in parts]
+    return [asdict(brief_step(part, agents)) for part in parts]
 
 
-def brief_lines(parts: Sequence[StepOrCall], width: int | None) -> Iterator[str]:
+def brief_lines(parts: Sequence[StepOrCall], agents: RunAgents, width: int | None) -> Iterator[str]:
     """Yield the titles, and a line for each step. `width` is the width of the terminal, or None for no limit."""
-    rows = [_TITLES, *map(_row, map(brief_step, parts))]
+    rows = [_TITLES, *(_row(brief_step(part, agents)) for part in parts)]
     tools_width = _MAX_TOOLS_WIDTH
     if width is not None:
         tools_width = min(tools_width, width // 3)

@@ -25,6 +25,7 @@ from trace_recorder.cli.run_header import header_entries
 from trace_recorder.cli.show import Show
 from trace_recorder.cli.step_numbers import StepRange, parts_of_steps, step_ranges
 from trace_recorder.cli.text_layout import EntryWriter
+from trace_recorder.figures.conversations.run_agents import run_agents_of
 from trace_recorder.formats.left_out import UNANSWERED
 from trace_recorder.formats.shared_document import shared_document
 from trace_recorder.formats.toolbrain.parsing import DEFAULT_PARSER, PARSERS
@@ -208,7 +209,7 @@ def _print_run(trajectory: Trajectory, file: Path, chosen: _ChosenSteps, *, full
 
         if not chosen.ranges:
             out.print()
-        print_lines(out, brief_lines(shown, table_width(out)))
+        print_lines(out, brief_lines(shown, run_agents_of(trajectory), table_width(out)))
     if chosen.errors and not shown:
         print_lines(out, ["", "No step has an error."])
 
@@ -233,7 +234,7 @@ def _json(trajectory: Trajectory, file: Path, chosen: _ChosenSteps, *, brief: bo
     if brief:
         from trace_recorder.cli.show_brief import brief_json  # noqa: PLC0415 - only --brief needs it
 
-        return brief_json(parts)
+        return brief_json(parts, run_agents_of(trajectory))
     return shared_document(_with_parts(trajectory, parts))
 
 

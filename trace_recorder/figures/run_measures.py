@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from trace_recorder.clocks import parse_time
-from trace_recorder.figures.conversations.inferred_agents import inferred_agents_of
+from trace_recorder.figures.conversations.run_agents import agent_names
 from trace_recorder.figures.stats import Stats, mean_list_tokens
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
@@ -104,8 +104,6 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         cost = round(calls.costs.stated + calls.costs.estimated, 9)
     if calls.counted["with_prompt"] and not calls.counted["answered_without_tokens"]:
         tokens = calls.tokens["prompt"] + calls.tokens["completion"]
-    agents = [call.agent for call in run.llm_interactions] + [step.agent for step in run.agent_steps]
-    agents += [agent.name for agent in inferred_agents_of(run).values()]
     tools = {name: (int(tool["calls"]), int(tool["failed"])) for name, tool in stats.tools.items() if tool["calls"]}
     servers = {name_of_value(name) or "": ServerMeasures.of(server) for name, server in stats.servers.items()}
     list_tokens = [server.list_tokens for server in servers.values() if server.list_tokens is not None]
@@ -119,7 +117,7 @@ def measures_of(run: Trajectory, stats: Stats | None = None) -> RunMeasures:
         day=_day_of(run.start_time),
         models=_names(f"{provider}/{model}" for provider, model in stats.models),
         providers=_names(provider for provider, _ in stats.models),
-        agents=_names(agents),
+        agents=_names(name for name, _ in agent_names(run)),
         tools={name_of_value(name) or "": counts for name, counts in tools.items()},
         metadata=_metadata_of(run.metadata),
         cost=_figure(cost),

@@ -84,15 +84,16 @@ class RunAnswers:
             request = interaction.source.request_without_messages()
             tool_list = self._tool_lists.number(request.tools, _tool_list, self.version)
             parameters = self._parameters.number(request.parameters, lambda parameters: parameters, self.version)
+        agent = self._agents.of_run.of(interaction)
         return References(
             number,
-            self._agents.key_of(interaction),
+            agent.key,
             step,
             self._prompts.shown[number - 1],
             tool_list,
             parameters,
             is_side_call=interaction.interaction_id in side_calls,
-            is_agent_inferred=self._agents.inferred_agent_of(interaction) is not None,
+            is_agent_inferred=agent.inferred is not None,
             is_running=self.trajectory.status == "running",
         )
 

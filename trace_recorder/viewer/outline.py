@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import incomplete_reason
-from trace_recorder.figures.conversations.inferred_agents import InferredAgent, inferred_agents_of
+from trace_recorder.figures.conversations.inferred_agents import InferredAgent
+from trace_recorder.figures.conversations.run_agents import RunAgents, run_agents_of
 from trace_recorder.figures.cost import Price, cost_of
 from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
@@ -171,7 +172,7 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
         "duration_seconds": step.duration_seconds,
         "state": step.state,
         "derived": step.derived,
-        "agent": agents.key_of(step),
+        "agent": agents.of_run.of(step).key,
         "interaction": own,
         "interactions": interactions,
         "error": step.error,
@@ -221,20 +222,20 @@ class Agents:
     """The agents of a run by their keys, and the keys of the agents that a tool started.
 
     `by_execution` has the latter by the tool's execution id. An inferred agent is known by the interaction that asked
-    for it, and by the id of the tool call there. `inferred` has the inferred agents by the ids of their interactions.
+    for it, and by the id of the tool call there.
     """
 
+    of_run: RunAgents = field(default_factory=RunAgents)
     by_key: dict[str | None, Json] = field(default_factory=dict)
     by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)
-    inferred: Mapping[str, InferredAgent] = field(default_factory=dict)
     started_by: dict[str, dict[str, InferredAgent]] = field(default_factory=dict)
     """The inferred agents that each interaction asked for, by the ids of the tool calls."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Agents:
         """Return the agents of a run."""
-        agents = cls(inferred=inferred_agents_of(trajectory))
-        for agent in agents.inferred.values():
+        agents = cls(run_agents_of(trajectory))
+        for agent in agents.of_run.inferred.values():
             agents.started_by.setdefault(agent.started_by, {})[agent.call_id] = agent
         for interaction in trajectory.llm_interactions:
             agents._add(interaction)
@@ -244,23 +245,6 @@ class Agents:
         for step in trajectory.agent_steps:
             agents._add(step)
         return agents
-
-    def inferred_agent_of(self, source: LLMInteraction | AgentStep) -> InferredAgent | None:
-        """Return the inferred agent of an interaction, or of the step that is derived from one."""
-        if key_of_agent(source) is not None:
-            return None
-        if isinstance(source, LLMInteraction):
-            return self.inferred.get(source.interaction_id)
-        if source.interaction is None:
-            return None
-        return self.inferred.get(source.interaction.interaction_id)
-
-    def key_of(self, source: LLMInteraction | AgentStep) -> str | None:
-        """Return the key of the stated agent, or else of the inferred agent. It is None for the main agent."""
-        inferred = self.inferred_agent_of(source)
-        if inferred is not None:
-            return inferred.key
-        return key_of_agent(source)
 
     def started_in(self, step: AgentStep, call: ToolCall | None, result: ToolResult | None) -> list[str | None]:
         """Return the keys of the agents that a tool of a step started."""
@@ -276,21 +260,14 @@ class Agents:
         started: Mapping[str, InferredAgent] = {}
         if step.interaction is not None:
             started = self.started_by.get(step.interaction.interaction_id, {})
-        return (self.inferred_agent_of(step), *started.values())
+        return (self.of_run.of(step).inferred, *started.values())
 
     def _add(self, source: LLMInteraction | AgentStep) -> None:
-        key, inferred = self.key_of(source), self.inferred_agent_of(source)
-        name, parent = source.agent, source.parent_agent_id
-        if inferred is not None:
-            name = inferred.name
-            outer = self.inferred.get(inferred.started_by)
-            if outer is not None:
-                parent = outer.key
-        agent = self.by_key.setdefault(
-            key, {"key": key, "name": name, "parent": None, "inferred": inferred is not None}
-        )
-        if parent is not None:
-            agent["parent"] = parent
+        agent = self.of_run.of(source)
+        first: Json = {"key": agent.key, "name": agent.name, "parent": None, "inferred": agent.inferred is not None}
+        entry = self.by_key.setdefault(agent.key, first)
+        if agent.parent_agent_id is not None:
+            entry["parent"] = agent.parent_agent_id
 
     def to_json(self) -> list[Json]:
         """Return the agents in the order in which they were first seen."""

@@ -60,6 +60,9 @@ def test_a_sub_agent_s_sub_agent_has_the_sub_agent_as_its_parent() -> None:
     [
         ("<date>2026</date>\n\nWeather in Tokyo?", True),
         ("Weather in Tokyo?\n", True),
+        ("Sub-agent 2\n\nWeather in Tokyo?\n<turn-context>\n<time>1</time>\n</turn-context>", True),
+        ("Weather in Tokyo?\n<turn-context>now</turn-context>", False),
+        ("Weather in Tokyo?\n</turn-context>", False),
         ("What was the Weather in Tokyo?", False),
         ("Weather in Tokyo? Be brief.", False),
         ("Another question", False),
@@ -91,7 +94,7 @@ def test_show_says_that_it_is_inferred(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run(MAIN, CHILD, CHILD_ENDS, MAIN_ENDS).to_document()))
     titles = [line for line in invoke("show", path).stdout.splitlines() if line.startswith("llm_")]
-    assert ["sub-agent of llm_1 (inferred)" in title for title in titles] == [False, True, True, False]
+    assert [f"agent {STARTED.name}, started by llm_1" in title for title in titles] == [False, True, True, False]
 
 
 def test_a_prompt_of_several_lines_is_compared_whole() -> None:

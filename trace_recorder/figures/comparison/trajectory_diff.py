@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from trace_recorder.figures.call_figures import made_calls, origin_of, sum_known
 from trace_recorder.figures.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
+from trace_recorder.figures.conversations.run_agents import RunAgents, run_agents_of
 from trace_recorder.figures.cost import Costs, cost_of, lacks_price
 from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -114,9 +115,10 @@ _PATHS = {"tools": "tools", "parameters": "parameters", "tool_call": "tool_calls
 
 @dataclass(frozen=True, slots=True)
 class DiffSide:
-    """A step or a call of one of the compared runs, and its cost."""
+    """A step or a call of one of the compared runs, the name of its agent, and its cost."""
 
     source: StepOrCall
+    agent: str | None
 
     def __repr__(self) -> str:
         call = self.source.call
@@ -131,16 +133,13 @@ class DiffSide:
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
         source = self.source
-        interaction_id = agent = replayed_from = None
+        interaction_id = replayed_from = None
         if source.call is not None:
-            interaction_id, agent = source.call.interaction_id, source.call.agent
-            replayed_from = origin_of(source.call)
-        elif source.step is not None:
-            agent = source.step.agent
+            interaction_id, replayed_from = source.call.interaction_id, origin_of(source.call)
         return without_none(
             step_number=source.step_number,
             interaction_id=interaction_id,
-            agent=agent,
+            agent=self.agent,
             timestamp=source.timestamp,
             replayed_from=replayed_from,
             **self.figures.to_dict(),
@@ -274,7 +273,15 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     pairs = [*_aligned_steps(comparable.of(a), comparable.of(b))]
     models = [*filter(None, (_models(*pair) for pair in pairs))]
     compares_models = "model" not in ignore and not _are_renamed(models)
-    steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
+    agents_of_a, agents_of_b = run_agents_of(a), run_agents_of(b)
+    steps = tuple(
+        DiffStep(
+            _side(of_a, agents_of_a),
+            _side(of_b, agents_of_b),
+            (*_differences(of_a, of_b, compares_models=compares_models),),
+        )
+        for of_a, of_b in pairs
+    )
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
     different = dict.fromkeys((of_a, of_b) for of_a, of_b in models if of_a != of_b)
     return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*different,))
@@ -289,13 +296,10 @@ def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
     return len({of_a for of_a, _ in distinct}) == len(distinct) == len({of_b for _, of_b in distinct})
 
 
-def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
-    side_a = side_b = None
-    if a is not None:
-        side_a = DiffSide(a.source)
-    if b is not None:
-        side_b = DiffSide(b.source)
-    return DiffStep(side_a, side_b, (*_differences(a, b, compares_models=compares_models),))
+def _side(step: ComparableStep | None, agents: RunAgents) -> DiffSide | None:
+    if step is None:
+        return None
+    return DiffSide(step.source, agents.of_part(step.source).name)
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:

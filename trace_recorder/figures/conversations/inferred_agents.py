@@ -1,8 +1,9 @@
 """Sub-agents that a program names nowhere: they are inferred from their prompts.
 
-Qwen Code 0.24, Kimi Code 2.1, Cline 3.0 and Droid 0.215 send no header that names the agent of a request. But the model
-asks for a sub-agent by a tool call, and the text of an argument becomes the sub-agent's first prompt. So a conversation
-that begins with such a text is a sub-agent's. A program may put lines of its own before the text.
+Qwen Code 0.24, Kimi Code 2.1, goose 1.52, Cline 3.0 and Droid 0.215 send no header that names the agent of a request.
+But the model asks for a sub-agent by a tool call, and the text of an argument becomes the sub-agent's first prompt. So
+a conversation that begins with such a text is a sub-agent's. A program may put lines of its own before the text. It may
+put a block after the text, as goose does: `<turn-context>`, lines, `</turn-context>`.
 
 This is an inference, and is shown as one. Only runs of the proxy have inferred sub-agents. A call whose agent is stated
 has none. A sub-agent that begins with the history of its parent is not found.
@@ -49,11 +50,8 @@ class InferredAgent:
 def inferred_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
     """Return the inferred sub-agents of a run, by the ids of their interactions.
 
-    The beginnings of prompts are read only if the run is one of the proxy. The conversations are read only if one of
-    them begins with a text that a tool call has.
+    The conversations are read only if one of them begins with a text that a tool call has.
     """
-    if not is_of_proxy(trajectory):
-        return {}
     begun = _agents_that_begin(trajectory)
     if not any(begun.values()):
         return {}
@@ -69,11 +67,22 @@ def inferred_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
     return agents
 
 
+def begun_agents_of(trajectory: Trajectory) -> dict[str, InferredAgent]:
+    """Return the inferred sub-agents of a run, by the ids of the first calls of their conversations.
+
+    Only the beginnings of prompts are read.
+    """
+    return {call_id: agent for call_id, agent in _agents_that_begin(trajectory).items() if agent is not None}
+
+
 def _agents_that_begin(trajectory: Trajectory) -> dict[str, InferredAgent | None]:
     """Return the agents of the calls that begin a conversation, by the ids of the calls.
 
-    A call that begins a conversation with a text of its own has None. Calls before the first tool call are left out.
+    A call that begins a conversation with a text of its own has None. Calls before the first tool call are left out,
+    and so are all calls of a run that the proxy did not record.
     """
+    if not is_of_proxy(trajectory):
+        return {}
     begun: dict[str, InferredAgent | None] = {}
     asked = _AskedTexts()
     for call in interactions_of(trajectory):
@@ -126,7 +135,18 @@ def _first_texts(call: LLMInteraction) -> list[str]:
             return []
         if message.role == "user":
             texts += [part.text.strip() for part in parts_of(message) if isinstance(part, Text)]
-    return texts
+    return [*texts, *filter(None, map(_before_last_block, texts))]
+
+
+def _before_last_block(text: str) -> str:
+    """Return the lines before the block at the end of a text, or "" if the text does not end with a block.
+
+    A block is between lines with the tags `<name>` and `</name>`.
+    """
+    before, _, tag = text.rpartition("\n</")
+    if not tag.endswith(">") or "\n" in tag:
+        return ""
+    return before.rpartition(f"\n<{tag}\n")[0].rstrip()
 
 
 def _texts_in(arguments: Payload) -> Iterator[str]:
