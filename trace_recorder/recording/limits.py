@@ -20,7 +20,7 @@ class Limits:
     A run that ends waits at most `lock_timeout_seconds` for a thread that is recording a response at that moment.
     """
 
-    flush_bytes: int = 64 * 1024
+    flush_bytes: int = 256 * 1024
     flush_seconds: float = 1.0
     body_bytes: int = 64 * 1024 * 1024
     lock_timeout_seconds: float = 1.0
