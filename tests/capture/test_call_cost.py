@@ -18,7 +18,7 @@ MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 100
 """At most this many function calls, for each recorded call, write the whole document."""
 EVENTS = 500
-MOST_CALLS_FOR_AN_EVENT = 4
+MOST_CALLS_FOR_AN_EVENT = 3.2
 MOST_BYTES_FOR_AN_EVENT = 40
 """Most of these bytes are the assembled answer, and the times of the chunks."""
 

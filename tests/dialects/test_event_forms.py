@@ -92,6 +92,7 @@ def words(number: int) -> list[str]:
 @example(texts=words(11), between="", end="\n\n")
 @example(texts=['"{}"'] * 10, between="", end="\n\n")
 @example(texts=[*words(5), '"\\q"', *words(5), '"a\tb"', *words(5), '"\\""', "1", *words(5)], between="", end="\n\n")
+@example(texts=[*words(20), '"a\\"', '"n"', *words(20)], between="", end="\n\n")
 def test_a_run_of_events_gives_the_same_as_its_events(
     api: str, form: str, texts: list[str], between: str, end: str
 ) -> None:

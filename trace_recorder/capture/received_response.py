@@ -303,13 +303,15 @@ class ReceivedResponse:
         if not end:  # the text stays in the buffer, and is tried again
             return
         yield_to_others()
+        text = packed(masked, PACKED_LEVEL)
+        yield_to_others()
         chunks, rest, continues = stream_chunks.split_at(parts, end)
         is_response = self._part is LLMStreamFact
         fact = self._part(
             **self._members,
             **(self._members_of_response() if is_response else {}),
             bytes=end,
-            zlib=packed(masked, PACKED_LEVEL),
+            zlib=text,
             continues=self._continues or None,
             redacted=redacted or None,
             **stream_chunks.describe_chunks(chunks, self._began, masked),

@@ -16,7 +16,7 @@ returned, so `opened` may be called twice, and only the first call counts. One t
 `ended`, nothing more is recorded.
 
 A response is an `Exchange`, as a call over HTTP is. Its request is on file before the message is sent, and its events
-before the program has them: in memory, and in the journal a second or 64 KB later. Its last event is in the journal
+before the program has them: in memory, and in the journal a second or 256 KB later. Its last event is in the journal
 before the program has it. All other messages become `websocket_frames` (`websocket_records.py`). Those that wait are
 written before a request, so the order of the journal is the order of cause and effect.
 

@@ -126,7 +126,7 @@ class WebsocketInRun:
         return self._frames.done or self.run.closed
 
     def add(self, direction: Direction, message: bytes) -> None:
-        """Take a message that belongs to no response. All messages are on file when they have 64 KB, or a second later.
+        """Take a message that belongs to no response. All messages are on file at 256 KB, or a second later.
 
         The program waits while this method runs. If no part is due, nothing here takes a lock.
         """

@@ -39,7 +39,7 @@ _COUNTED = lazy_pattern(r"\w[0-9A-Za-z_:.+-]{0,40}", re.ASCII)
 """The value of a counter: a number, a time, or the id of an event."""
 _FILLER = lazy_pattern(r'"(\w{1,40})": ?"\Z')
 _NOT_PLAIN = lazy_pattern(r'[\x00-\x1f"\\]')
-_INSIDE_STRING = lazy_pattern(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
+_INSIDE_STRING = lazy_pattern(r'(?:[^\x00-\x1f"\\]++|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
 """Matches the characters between the quotes of a JSON string that has no surrogates."""
 _NAME_OF_EVENT = lazy_pattern(r"event: ?[\w.]+")
 _DATA = "data: "
@@ -203,7 +203,8 @@ class EventForm:
             pieces, marks, fillers = zip(*[text.partition(self._middle) for text in pieces], strict=True)
             if not all(marks) or _NOT_PLAIN.search("".join(fillers)):
                 return None
-        if _NOT_PLAIN.search("".join(pieces)) and not all(map(_INSIDE_STRING.fullmatch, pieces)):
+        joined = " ".join(pieces)  # no escape has a space, so a piece that ends inside an escape does not match
+        if _NOT_PLAIN.search(joined) and not _INSIDE_STRING.fullmatch(joined):
             return None
         return [*zip(counters, pieces, fillers, strict=True)]
 

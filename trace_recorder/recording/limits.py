@@ -1,6 +1,7 @@
 """The limits of one run: when parts of responses are written, how long an ending run waits, and the document's limits.
 
-These limits are not settings of the recorder: users always have the defaults, and only tests set smaller limits.
+These limits are not settings of the recorder: users always have the defaults. In the proxy, documents are written less
+often. Only tests set smaller limits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Limits:
     A run that ends waits at most `lock_timeout_seconds` for a thread that is recording a response at that moment.
     """
 
-    flush_bytes: int = 64 * 1024
+    flush_bytes: int = 256 * 1024
     flush_seconds: float = 1.0
     body_bytes: int = 64 * 1024 * 1024
     lock_timeout_seconds: float = 1.0

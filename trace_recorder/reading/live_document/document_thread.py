@@ -2,7 +2,7 @@
 
 Before each write, the thread pauses for a multiple of the processor time that the write will probably take: a hundred
 times if one document waits, fifty times if two wait, and twenty times if five or more wait. So the documents of one run
-take at most a hundredth of one core, and all documents together at most a twentieth.
+take at most a hundredth of one core, and all documents together at most a twentieth. In the proxy, a fifth of that.
 
 The document that has waited longest is written next. During the pause before it, the thread may write the cheapest
 documents. Together, they delay the first document by at most the length of its own pause. So a short run does not wait

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
+from json.decoder import scanstring  # type: ignore[attr-defined]  # its stubs lack it
 from operator import attrgetter
 from typing import TypeVar
 
@@ -126,16 +127,16 @@ class Part:
 
     def _add_run(self, run: EventRun, piece_start: int, number: int, pieces: list[StreamPiece]) -> None:
         """Add the pieces and the other varying strings of a run of events, which begins with the line `number`."""
-        for segment in run.segments:
-            counter, spelled, _ = segment
+        step = len(run.between) + 1
+        for counter, spelled, _ in run.segments:
             if spelled:
                 start = piece_start + len(counter)
                 text = spelled
                 if "\\" in spelled:
-                    text = json.loads(f'"{spelled}"')
+                    text, _ = scanstring(f'{spelled}"', 0)
                 pieces.append(StreamPiece(number, start - 1, start + len(spelled) + 1, text))
-            self._varying += filter(None, segment)
-            number += len(run.between) + 1
+            number += step
+        self._varying += filter(None, chain.from_iterable(run.segments))
         if run.between:
             self._other_lines |= dict.fromkeys(run.between)
 
