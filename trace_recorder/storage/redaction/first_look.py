@@ -273,7 +273,8 @@ class Look:
             run = letters.find(_LONG_RUN)
             if run >= 0:
                 self._search_runs(_Bytes(data, low, letters), run, words, begin)
-        self._divide(words)
+        if words:
+            self._divide(words)
         self.has_nothing = not (words or self.runs)
         self.low = ""
         if self.names and is_whole:
