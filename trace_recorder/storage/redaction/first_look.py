@@ -55,14 +55,14 @@ _LONGEST_ID = 45
 _HEX = lazy_pattern(rb"[0-9a-f]{32}")
 _LONGEST_SALT = 80
 _BEFORE_SALT = lazy_pattern(rb"(?<=[0-9])\$")
-_MAY_PRECEDE_RUN = b".:|$"
+_MAY_PRECEDE_RUN = bytes((code in b".:|$\\") for code in range(256))
 _BEFORE_RUN = lazy_pattern(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=[|$])|(?<=:)(?:a|[0-9a-f]{32})")
 """Matches a run that may follow one of the literals in `_BESIDE_RUNS`."""
 _BACKSLASH, _DOT = b"\\."
 _AFTER_RUN = lazy_pattern(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 """Matches a dot after a run if the secret goes on after the dot."""
-_IN_RUN = lazy_pattern(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
-"""Matches a hyphen between two ids that are one secret together."""
+_BETWEEN_IDS = lazy_pattern(rb"[0-9a-f]-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
+"""Matches the last digit of an id and a hyphen, if another id follows that is one secret together with the first."""
 _TWO_IDS = 49
 _BEFORE_HEX = lazy_pattern(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
 """Matches the literals of `_BESIDE_RUNS` that are in a run."""
@@ -298,25 +298,31 @@ class Look:
     def _search_runs(self, part: _Bytes, start: int, words: dict[int, list[int]], begin: int) -> None:
         """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`. The first run is at `start`."""
         data, low, letters = part
-        find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
+        find, size, is_first, may_precede = letters.find, len(data), _MAY_BEGIN_TEXT, _MAY_PRECEDE_RUN
         while start >= 0:
             end = find(0, start + ENCODED)
             if end < 0:
                 end = size
-            before = data[start - 1]  # a wrong character if `start` is 0, where `_BEFORE_RUN` matches nothing
-            if (_MAY_BEGIN_TEXT[data[start]] and may_be_text(data, start)) or (
-                before == _BACKSLASH and may_be_text(data, start + 1)
-            ):
+            if is_first[data[start]] and OF_TEXT.match(data, start):
                 self.runs.append(begin + start)
-            if before in _MAY_PRECEDE_RUN and _BEFORE_RUN.match(low, start):
-                for position, literal in _literals_before(low, start):
-                    words[_BESIDE[literal]].append(begin + position)
+            if may_precede[data[start - 1]]:  # a wrong character if `start` is 0, where no pattern matches
+                self._search_before_run(part, start, words, begin)
             if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
                 words[_BESIDE[b"."]].append(begin + end)
             if end - start >= _SHORTEST_WITH_LITERAL:
                 for position, literal in _literals_in(data, low, start, end):
                     words[_BESIDE[literal]].append(begin + position)
             start = find(_LONG_RUN, end)
+
+    def _search_before_run(self, part: _Bytes, start: int, words: dict[int, list[int]], begin: int) -> None:
+        """Find the literals before a run. After a backslash, a run may be text in base64 from its second letter on."""
+        data, low, _ = part
+        if data[start - 1] == _BACKSLASH:
+            if OF_TEXT.match(data, start + 1) and self.runs[-1:] != [begin + start]:
+                self.runs.append(begin + start)
+        elif _BEFORE_RUN.match(low, start):
+            for position, literal in _literals_before(low, start):
+                words[_BESIDE[literal]].append(begin + position)
 
 
 def _literals_in(data: bytes, low: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -325,9 +331,8 @@ def _literals_in(data: bytes, low: bytes, start: int, end: int) -> Iterator[tupl
     if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
         for word in _BEFORE_HEX.finditer(data, start, end):
             yield word.start(), word[0].lower()
-    hyphen = low.find(b"-", start + 32, end - 9)
-    if end - start > _TWO_IDS and hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
-        yield ids.start(), b"-"
+    if end - start > _TWO_IDS and (ids := _BETWEEN_IDS.search(low, start + 31, end)):
+        yield ids.end() - 1, b"-"
 
 
 def _literals_before(low: bytes, start: int) -> Iterator[tuple[int, bytes]]:
