@@ -54,6 +54,10 @@ backslashes.
 """
 
 
+_ALONE = r"\\{0,7}\"(?!\s{0,20}+:\s{0,20}+(?:[-0-9{]|null|true|false))"
+"""Matches the quote after a name, unless the name is a JSON member whose value is neither a string nor a list."""
+_CALL = r"[\w.$:=/*+@-]{1,60}+[(\[{]"
+"""Matches a call or an element, such as `get_token(` or `args[`. It is not a value unless it is in quotes."""
 _EMPHASIS_END = r"(?>\*{1,3}|__|</(?:b|strong|em|i)>|)"
 """Matches the end of an emphasised name in Markdown or HTML, as in `**Password**: x` or `<b>Password:</b> x`."""
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|*]|-[-\s\\+>|v\"'`]|value|__[ \t]{0,3}:|</[bsei])"
@@ -66,26 +70,6 @@ _SIGN_FOLLOWS = rf"(?={_SPACE}(?:[=:?>,\s\\+v\"'`|*_<\]-]|is:|was:))"
 _COOKIE = rf"cookie()(?:{_QUOTE}|){_SPACE}(?:{SIGNS}){_SPACE}(?:{_QUOTE}|)(?=[\w.-]{{1,60}}=)"
 
 
-def _named(value: str) -> re.Pattern[str]:
-    """Return the pattern of a name, a separator and the beginning of a value, for a text in lower case.
-
-    Most names have no value, so what matters is how soon the pattern fails. An optional part is a choice with an empty
-    end, because a repeat takes longer. Before a group of choices, a look at the next letter may rule out all of them.
-    """
-    opens = rf"{_SPACE}(?>({_QUOTE})|)(?>({_SCHEME})|){value}"
-    return lazy_pattern(
-        rf"{_COOKIE}"
-        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:{_SIGN_FOLLOWS}(?:({_QUOTE})|)\]?{_EMPHASIS_END}{_SPACE}"
-        rf"(?:(?:(?:is|was)(?=:)|)({SIGNS}){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){opens}"
-        rf"|(?=[\\\"'`])(?:{_QUOTE}\]?{_SPACE}(,){_SPACE}{_QUOTE}(?>{_SCHEME}|){value}|{_MEMBER}|(\\{{0,7}}\"))"
-        rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t]|)){opens})",
-        re.ASCII,
-    )
-
-
-NAMED = _named(_PLAUSIBLE)
-KNOWN_NAMED = _named(_ANY_VALUE)
-
 COOKIE_END, MEMBER_END, CLOSE, ASSIGN, XML, PAIR_THERE, OPEN, SCHEME_THERE = range(1, 9)
 COMMA, ESCAPES, QUOTE_ALONE, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK = range(9, 15)
 """The numbers of the groups in the pattern of `_named`.
@@ -93,6 +77,31 @@ COMMA, ESCAPES, QUOTE_ALONE, BLANK, OPEN_BEHIND_BLANK, SCHEME_BEHIND_BLANK = ran
 The name ends where the group `COOKIE_END` or `MEMBER_END` ends. Only the match of a JSON member or of an option in a
 list has the group `ESCAPES`. The match of a name without a value has the group `QUOTE_ALONE`.
 """
+
+
+def _opens(value: str, quote: int) -> str:
+    """Return the pattern of a value's beginning, after blanks, a quote and a scheme. The quote has this group."""
+    return rf"{_SPACE}(?>({_QUOTE})|)(?>({_SCHEME})|){value}(?({quote})|(?!{_CALL}))"
+
+
+def _named(value: str) -> re.Pattern[str]:
+    """Return the pattern of a name, a separator and the beginning of a value, for a text in lower case.
+
+    Most names have no value, so what matters is how soon the pattern fails. An optional part is a choice with an empty
+    end, because a repeat takes longer. Before a group of choices, a look at the next letter may rule out all of them.
+    """
+    return lazy_pattern(
+        rf"{_COOKIE}"
+        rf"|{_STEM}{_REST}({_MEMBER_ENDS}){_BEHIND_NAME}(?:{_SIGN_FOLLOWS}(?:({_QUOTE})|)\]?{_EMPHASIS_END}{_SPACE}"
+        rf"(?:(?:(?:is|was)(?=:)|)({SIGNS}){_EMPHASIS_END}|(>)|({_PAIR}|{_FORM_FIELD})){_opens(value, OPEN)}"
+        rf"|(?=[\\\"'`])(?:{_QUOTE}\]?{_SPACE}(,){_SPACE}{_QUOTE}(?>{_SCHEME}|){value}|{_MEMBER}|({_ALONE}))"
+        rf"|([ \t]{{1,4}}+(?:is[ \t]|was[ \t]|)){_opens(value, OPEN_BEHIND_BLANK)})",
+        re.ASCII,
+    )
+
+
+NAMED = _named(_PLAUSIBLE)
+KNOWN_NAMED = _named(_ANY_VALUE)
 
 IN_SENTENCE = lazy_pattern(
     r"(?:(?:\A|\n)[^({\[\n]{0,60}"

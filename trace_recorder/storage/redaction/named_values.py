@@ -79,6 +79,7 @@ _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = lazy_pattern(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
+_BEFORE_NAMES = frozenset("\"' \n\t(=,")
 _LONGEST_NAME = 60
 
 
@@ -98,12 +99,17 @@ class NameMatch(Struct, frozen=True, gc=False):
 
 def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
     """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
-    begin = _name_begins(text, position)
+    begin = name_begin(text, position)
+    name = text[begin : name_end(match)]
+    return NameMatch(text, begin, name, kind_of_name(name), text[max(0, begin - _BEFORE) : begin], match)
+
+
+def name_end(match: re.Match[str]) -> int:
+    """Return the position at which the name of a match of `NAMED` ends."""
     end = match.end(MEMBER_END)
     if end < 0:
-        end = match.end(COOKIE_END)
-    name = text[begin:end]
-    return NameMatch(text, begin, name, kind_of_name(name), text[max(0, begin - _BEFORE) : begin], match)
+        return match.end(COOKIE_END)
+    return end
 
 
 _BEFORE = 60
@@ -261,11 +267,13 @@ def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: boo
     return value.rstrip(".:")
 
 
-def _name_begins(text: str, stem: int) -> int:
+def name_begin(text: str, stem: int) -> int:
     """Return the position at which the name with this stem begins.
 
     An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
+    if stem and text[stem - 1] in _BEFORE_NAMES:
+        return stem
     first = max(0, stem - _LONGEST_NAME)
     begin = first + len(text[first:stem].rstrip(_NAME_LETTERS))
     if begin == 0 or text[begin - 1] not in "\\[%;":

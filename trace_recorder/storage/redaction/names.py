@@ -20,7 +20,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.first_look import Look
 from trace_recorder.storage.redaction.json_strings import decoded_around, string_end
-from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret_name
+from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret_name, kind_of_name
 from trace_recorder.storage.redaction.name_patterns import (
     BLANK,
     COOKIE_END,
@@ -37,18 +37,25 @@ from trace_recorder.storage.redaction.named_values import (
     NameMatch,
     Span,
     cookies_of,
+    name_begin,
+    name_end,
     name_match_at,
     notation_behind_blank,
     value_of,
 )
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.json_text import COLON
 from trace_recorder.values.structs import Struct
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
 _LONG_VALUE = lazy_pattern(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
-_JSON_MEMBER = lazy_pattern(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_LONG_STRING = lazy_pattern(
+    rf"\\{{0,7}}\"\s{{0,20}}+[:,]\s{{0,20}}+\\{{0,7}}\""
+    rf"(?:[^\"\\]{{{SHORTEST_WEAK}}}|[^\"\\]{{0,{SHORTEST_WEAK - 1}}}+\\)"
+)
+"""Matches the text between the name and the value of a JSON member, and a value that is long, or has an escape."""
 _ELEMENT_END = lazy_pattern(r"\"\s{0,20}+,")
 _LABEL = lazy_pattern(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 """Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
@@ -108,14 +115,13 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
     names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
-        position = names.position
-        name_match = name_match_at(text, position, match)
-        end = name_match.begin + len(name_match.name)
+        position, end = names.position, name_end(match)
         if match[COOKIE_END] is not None:
-            may_be = name_match.kind == "cookie"
+            may_be = kind_of_name(text[name_begin(text, position) : end]) == "cookie"
         elif text.startswith('"', end):
-            may_be = _may_be_member(name_match, end, any_value=any_value)
+            may_be = _may_be_member(text, name_begin(text, position), end, any_value=any_value)
         else:
+            name_match = name_match_at(text, position, match)
             if has_escapes:
                 escapes += text.count("\\", last, position)  # escapes lengthen the distances
                 last = position
@@ -177,20 +183,22 @@ def _is_followed(
 _FIELD = lazy_pattern(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 
-def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
+def _may_be_member(text: str, begin: int, end: int, *, any_value: bool) -> bool:
     """Return whether the string of JSON that ends with a name may be the name of a secret."""
-    text, begin, name = name_match.text, name_match.begin, name_match.name
-    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
-    if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
-        return False  # another element of a list follows, and it is not the value of an option
-    if is_label or is_secret_name(name) or name_match.kind in {"cookie", "strong"}:
+    name = text[begin:end]
+    if COLON.match(text, end + 1) is None:
+        if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
+            return False  # another element of a list follows, and it is not the value of an option
+        if _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin):
+            return True
+    kind = kind_of_name(name)
+    if is_secret_name(name) or kind in {"cookie", "strong"}:
         return True
-    if name_match.kind is None:
+    if kind is None:
         return False
     if any_value:
         return True
-    member = _JSON_MEMBER.match(text, end)
-    return member is not None and string_end(text, member.end()) - member.end() >= SHORTEST_WEAK
+    return _LONG_STRING.match(text, end) is not None
 
 
 def _is_element(text: str, begin: int) -> bool:
