@@ -24,6 +24,7 @@ from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret
 from trace_recorder.storage.redaction.name_patterns import (
     BLANK,
     COOKIE_END,
+    ESCAPES,
     KNOWN_NAMED,
     MEMBER_END,
     NAMED,
@@ -119,7 +120,7 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
         if match[COOKIE_END] is not None:
             may_be = kind_of_name(text[name_begin(text, position) : end]) == "cookie"
         elif text.startswith('"', end):
-            may_be = _may_be_member(text, name_begin(text, position), end, any_value=any_value)
+            may_be = _may_be_member(text, name_begin(text, position), match, any_value=any_value)
         else:
             name_match = name_match_at(text, position, match)
             if has_escapes:
@@ -183,26 +184,30 @@ def _is_followed(
 _FIELD = lazy_pattern(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 
-def _may_be_member(text: str, begin: int, end: int, *, any_value: bool) -> bool:
-    """Return whether the string of JSON that ends with a name may be the name of a secret."""
+def _may_be_member(text: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
+    """Return whether a name before a quote may be the name of a secret.
+
+    In JSON, the name is that of a member, a command's option, or the string of a member "name" beside a member "value".
+    In a text that is not JSON, a value may follow after the quote.
+    """
+    end = name_end(match)
     name = text[begin:end]
-    if COLON.match(text, end + 1) is None:
-        if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
-            return False  # another element of a list follows, and it is not the value of an option
+    kind = kind_of_name(name)
+    is_secret = is_secret_name(name) or kind in {"cookie", "strong"}
+    if kind is None and not is_secret:
+        return False
+    if COLON.match(text, end + 1) is None and not name.startswith("-"):
         if _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin):
             return True
-    kind = kind_of_name(name)
-    if is_secret_name(name) or kind in {"cookie", "strong"}:
-        return True
-    if kind is None:
+        if match[QUOTE_ALONE] or match[ESCAPES] is not None or _is_element(text, begin, end):
+            return False
+    return is_secret or any_value or _LONG_STRING.match(text, end) is not None
+
+
+def _is_element(text: str, begin: int, end: int) -> bool:
+    """Return whether the string of JSON with a name at a position is an element of a list before another element."""
+    if _ELEMENT_END.match(text, end) is None:
         return False
-    if any_value:
-        return True
-    return _LONG_STRING.match(text, end) is not None
-
-
-def _is_element(text: str, begin: int) -> bool:
-    """Return whether the string of JSON with a name at a position is an element of a list."""
     quote = text.rfind('"', max(0, begin - _LONGEST_LABEL), begin)
     return quote > 0 and text[max(0, quote - 20) : quote].rstrip()[-1:] in {",", "["}
 
