@@ -97,19 +97,14 @@ class NameMatch(Struct, frozen=True, gc=False):
     match: re.Match[str]
 
 
-def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
+def name_match_at(text: str, stem: int, match: re.Match[str]) -> NameMatch:
     """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
-    begin = name_begin(text, position)
-    name = text[begin : name_end(match)]
-    return NameMatch(text, begin, name, kind_of_name(name), text[max(0, begin - _BEFORE) : begin], match)
-
-
-def name_end(match: re.Match[str]) -> int:
-    """Return the position at which the name of a match of `NAMED` ends."""
-    end = match.end(MEMBER_END)
+    begin, end = _name_begins(text, stem), match.end(MEMBER_END)
     if end < 0:
-        return match.end(COOKIE_END)
-    return end
+        end = match.end(COOKIE_END)
+    name = text[begin:end]
+    first = begin - _BEFORE if begin > _BEFORE else 0
+    return NameMatch(text, begin, name, kind_of_name(name), text[first:begin], match)
 
 
 _BEFORE = 60
@@ -267,14 +262,14 @@ def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: boo
     return value.rstrip(".:")
 
 
-def name_begin(text: str, stem: int) -> int:
+def _name_begins(text: str, stem: int) -> int:
     """Return the position at which the name with this stem begins.
 
     An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
     if stem and text[stem - 1] in _BEFORE_NAMES:
         return stem
-    first = max(0, stem - _LONGEST_NAME)
+    first = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
     begin = first + len(text[first:stem].rstrip(_NAME_LETTERS))
     if begin == 0 or text[begin - 1] not in "\\[%;":
         return begin

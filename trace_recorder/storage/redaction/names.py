@@ -20,7 +20,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.dense_parts import CLOSE_NAMES, Density, dense_end
 from trace_recorder.storage.redaction.first_look import Look
 from trace_recorder.storage.redaction.json_strings import decoded_around, string_end
-from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret_name, kind_of_name
+from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret_name
 from trace_recorder.storage.redaction.name_patterns import (
     BLANK,
     COOKIE_END,
@@ -38,8 +38,6 @@ from trace_recorder.storage.redaction.named_values import (
     NameMatch,
     Span,
     cookies_of,
-    name_begin,
-    name_end,
     name_match_at,
     notation_behind_blank,
     value_of,
@@ -116,13 +114,14 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
     density, judged = Density(CLOSE_NAMES), Density(_WORTH_A_SEARCH, most=_MOST_JUDGED)
     names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
-        position, end = names.position, name_end(match)
+        position = names.position
+        name_match = name_match_at(text, position, match)
+        end = name_match.begin + len(name_match.name)
         if match[COOKIE_END] is not None:
-            may_be = kind_of_name(text[name_begin(text, position) : end]) == "cookie"
-        elif text.startswith('"', end):
-            may_be = _may_be_member(text, name_begin(text, position), match, any_value=any_value)
+            may_be = name_match.kind == "cookie"
+        elif text[end : end + 1] == '"':
+            may_be = _may_be_member(name_match, end, any_value=any_value)
         else:
-            name_match = name_match_at(text, position, match)
             if has_escapes:
                 escapes += text.count("\\", last, position)  # escapes lengthen the distances
                 last = position
@@ -184,21 +183,20 @@ def _is_followed(
 _FIELD = lazy_pattern(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 
-def _may_be_member(text: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
-    """Return whether a name before a quote may be the name of a secret.
+def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
+    """Return whether a name that ends with a quote may be the name of a secret.
 
     In JSON, the name is that of a member, a command's option, or the string of a member "name" beside a member "value".
     In a text that is not JSON, a value may follow after the quote.
     """
-    end = name_end(match)
-    name = text[begin:end]
-    kind = kind_of_name(name)
+    text, begin, name, kind = name_match.text, name_match.begin, name_match.name, name_match.kind
     is_secret = is_secret_name(name) or kind in {"cookie", "strong"}
     if kind is None and not is_secret:
         return False
     if COLON.match(text, end + 1) is None and not name.startswith("-"):
         if _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin):
             return True
+        match = name_match.match
         if match[QUOTE_ALONE] or match[ESCAPES] is not None or _is_element(text, begin, end):
             return False
     return is_secret or any_value or _LONG_STRING.match(text, end) is not None
@@ -241,13 +239,21 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
         position = names.position
-        if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
+        if (
+            match[MEMBER_END]
+            or match[QUOTE_ALONE]
+            or match.end() == read
+            or (has_found and spans.overlaps(position, position + 1))
+        ):
             continue
         if has_masks and _is_in_mask(text, position):
             continue
         if match[COOKIE_END] is not None and COOKIE_LIST.match(text, match.end()) is None:
             continue
-        span, end = _secret_after(name_match_at(text, position, match), is_known, spans, density)
+        name_match = name_match_at(text, position, match)
+        if name_match.kind is None:
+            continue
+        span, end = _secret_after(name_match, is_known, spans, density)
         if span is not None:
             names.done = span[1]
             yield Secret(span[0], span[1], ASSIGNED)
