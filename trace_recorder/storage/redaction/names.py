@@ -193,21 +193,22 @@ def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
     is_secret = is_secret_name(name) or kind in {"cookie", "strong"}
     if kind is None and not is_secret:
         return False
-    if COLON.match(text, end + 1) is None and not name.startswith("-"):
-        if _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin):
+    if COLON.match(text, end + 1) is None:
+        first = text.rfind('"', 0, begin) + 1
+        if _LABEL.search(text, max(0, first - _LONGEST_LABEL), first) or text[first - 2 : first - 1] == "\\":
             return True
-        match = name_match.match
-        if match[QUOTE_ALONE] or match[ESCAPES] is not None or _is_element(text, begin, end):
+        has_value = name_match.match[QUOTE_ALONE] is None and name_match.match[ESCAPES] is None
+        if text[first : first + 1] != "-" and not (has_value and not _is_element(text, first, end)):
             return False
     return is_secret or any_value or _LONG_STRING.match(text, end) is not None
 
 
-def _is_element(text: str, begin: int, end: int) -> bool:
-    """Return whether the string of JSON with a name at a position is an element of a list before another element."""
-    if _ELEMENT_END.match(text, end) is None:
-        return False
-    quote = text.rfind('"', max(0, begin - _LONGEST_LABEL), begin)
-    return quote > 0 and text[max(0, quote - 20) : quote].rstrip()[-1:] in {",", "["}
+def _is_element(text: str, first: int, end: int) -> bool:
+    """Return whether a string of JSON is an element of a list before another element."""
+    return _ELEMENT_END.match(text, end) is not None and text[max(0, first - 21) : first - 1].rstrip()[-1:] in {
+        ",",
+        "[",
+    }
 
 
 def _may_be_followed(name_match: NameMatch, *, any_value: bool) -> bool:
