@@ -1,8 +1,8 @@
 """Measure masking: `mask` over real texts, against `json.dumps` of the same texts in the same run.
 
 `python -m benchmarks.masking [--hostile]`. The ratio is the result, because both times are measured in turns. The texts
-are those of `real_texts.py`, and JSON with names of secrets. `--hostile` measures texts made of the words that masking looks for, and prints the
-slowest.
+are those of `real_texts.py`, and JSON with names of secrets. `--hostile` measures texts made of the words that masking
+looks for, and prints the slowest.
 """
 
 from __future__ import annotations
