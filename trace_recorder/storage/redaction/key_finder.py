@@ -62,14 +62,12 @@ class _Beginning(NamedTuple):
     """What is known of a literal before its forms are tried.
 
     `regex` matches at the literal if a key may be there. `offset` is the position in the literal at which it counts as
-    examined. If `is_counted` is True, literals of this kind that are too close to each other make a text dense. If
-    `is_marked` is True, the literal has a hyphen, an underscore or a dot, and a long word must follow the last one.
+    examined. If `is_counted` is True, literals of this kind that are too close to each other make a text dense.
     """
 
     regex: str
     offset: int = 0
     is_counted: bool = False
-    is_marked: bool = False
 
 
 class _Literal:
@@ -83,13 +81,8 @@ class _Literal:
     def beginning(self) -> _Beginning:
         """What is known of the literal, found out when a text has it: most texts have few of all literals."""
         of_forms = [self._beginning_of(form) for form, _ in self.forms]
-        last = of_forms[-1]
-        return _Beginning(
-            "|".join(dict.fromkeys(each.regex for each in of_forms)),
-            last.offset,
-            is_counted=last.is_counted,
-            is_marked=any(each.is_marked for each in of_forms),
-        )
+        regexes = dict.fromkeys(each.regex for each in of_forms)
+        return of_forms[-1]._replace(regex="|".join(regexes))
 
     def _beginning_of(self, form: SecretForm) -> _Beginning:
         text = self.text
@@ -97,9 +90,9 @@ class _Literal:
         regex = _OPEN_END.sub(r"{\1}\2", form.from_literal or form.regex)
         if rare is None or not _WHOLE_WORD.fullmatch(text):
             return _Beginning(regex)
-        offset, is_marked = rare.start(), False
+        offset = rare.start()
         if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
-            offset, is_marked = max(map(text.rfind, _MARKS)), True
+            offset = max(map(text.rfind, _MARKS))
             head, rest = re.escape(text[: offset + 1]), re.escape(text[offset + 1 :])
             regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
         elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
@@ -107,7 +100,7 @@ class _Literal:
             if len(set(text)) == 1:  # not inside a row of equal letters
                 begins = f"(?<!{text[0]}{text})"
             regex = f"{re.escape(text)}{begins}{_REST}"
-        return _Beginning(regex, offset, is_counted=True, is_marked=is_marked)
+        return _Beginning(regex, offset, is_counted=True)
 
     @cached_property
     def may_begin(self) -> re.Pattern[str]:

@@ -80,6 +80,7 @@ _MOST_OF_COOKIES = 1200
 _JSON_SCALAR = lazy_pattern(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _BEFORE_NAMES = frozenset("\"' \n\t(=,")
+"""Some of the characters that are right before a name, but in no escape."""
 _LONGEST_NAME = 60
 
 
