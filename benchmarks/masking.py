@@ -1,8 +1,8 @@
 """Measure masking: `mask` over real texts, against `json.dumps` of the same texts in the same run.
 
 `python -m benchmarks.masking [--hostile]`. The ratio is the result, because both times are measured in turns. The texts
-are those of `real_texts.py`. `--hostile` measures texts made of the words that masking looks for, and prints the
-slowest.
+are those of `real_texts.py`, and JSON with names of secrets. `--hostile` measures texts made of the words that masking
+looks for, and prints the slowest.
 """
 
 from __future__ import annotations
@@ -36,6 +36,30 @@ def small_texts() -> dict[str, str]:
         "90 bytes": "Run the tests again.",
     }
     return {name: json.dumps({"role": "user", "content": content}) for name, content in contents.items()}
+
+
+def named_texts(size: int) -> dict[str, list[str]]:
+    """Return JSON texts with names of secrets, about `size` characters of each kind, as they are masked one by one."""
+    schemas = [_schema(word) for word in ("login", "get_token", "users", "rotate_key", "search")]
+    rows = [{"key": f"row-{number}", "value": f"{number} of {size}", "id": number} for number in range(size // 60)]
+    settings = "".join(
+        f"{name}_HOST=localhost\n{name}_PASSWORD=changeme\n{name}_API_KEY=\n{name}_TOKEN=${{TOKEN}}\n{name}_DEBUG=true\n"
+        for name in ("DB", "CACHE", "MAIL", "QUEUE", "STORE")
+    )
+    secret = json.dumps([{"user": "me", "password": "a1b2c3d4e5"}])
+    return {
+        "one secret in raw JSON": [f"{real_texts.listing(size)[:-1]}, {secret[1:]}"],
+        "schemas of tools": [json.dumps(schemas)] * (size // 2000),
+        "keys and values": [json.dumps(rows[at : at + 60]) for at in range(0, len(rows), 60)],
+        "a file of settings": [json.dumps({"role": "tool", "content": settings * 8})] * (size // 4000),
+    }
+
+
+def _schema(name: str) -> dict[str, object]:
+    described = {"type": "string", "description": "The key of the API, or the token of the user."}
+    properties = {"api_key": described, "token": described, "password": {"type": "string"}, "query": described}
+    parameters = {"type": "object", "properties": properties, "required": ["query", "api_key"]}
+    return {"type": "function", "function": {"name": name, "description": "Sign in.", "parameters": parameters}}
 
 
 def fastest(act: Callable[[], object], rounds: int = ROUNDS) -> float:
@@ -80,7 +104,7 @@ def main() -> None:
         return
     redaction = Redaction(default_redactor, ENVIRONMENT)
     print(f"{'ms for each MB':22} {'mask':>8} {'json.dumps':>11} {'ratio':>6}")
-    for name, texts in real_texts.requests(SIZE).items():
+    for name, texts in {**real_texts.requests(SIZE), **named_texts(SIZE)}.items():
         masking, dumping = least(
             lambda: [redaction.mask(text) for text in texts],  # noqa: B023 - called at once
             lambda: [json.dumps(text) for text in texts],  # noqa: B023 - called at once

@@ -11,7 +11,6 @@ from tests.processes import python
 from tests.secrets import hostile
 from tests.secrets.corpus import innocent, keys
 from trace_recorder.storage.redaction.first_look import WORDS, Look, find_words, find_words_by_pattern
-from trace_recorder.storage.redaction.key_finder import LITERALS
 
 
 def drawn(seed: int, size: int) -> str:
@@ -59,20 +58,9 @@ def test_without_the_automaton_the_same_places_are_found(kind: str) -> None:
     looks = [Look(text) for text in TEXTS[kind]]
     plain = [Look(text, find_words_by_pattern()) for text in TEXTS[kind]]
 
-    assert [(look.keys, look.frequent, look.names, look.runs) for look in looks] == [
-        (look.keys, look.frequent, look.names, look.runs) for look in plain
+    assert [(look.literals, look.names, look.marks, look.runs) for look in looks] == [
+        (look.literals, look.names, look.marks, look.runs) for look in plain
     ]
-
-
-@pytest.mark.parametrize("kind", ["keys", "hostile"])
-def test_a_frequent_word_has_the_places_that_each_word_has(kind: str) -> None:
-    """The pattern of a frequent literal matches at each place where a key may begin, also where literals overlap."""
-    for text in TEXTS[kind]:
-        for literal in LITERALS:
-            if literal.text in text:
-                starts = [at for at in range(len(text)) if literal.may_begin.match(text, at)]
-
-                assert [match.start() for match in literal.everywhere.finditer(text)] == starts
 
 
 BUSY_DAEMONS = """

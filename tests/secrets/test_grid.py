@@ -39,6 +39,8 @@ FORMS: dict[str, Form] = {
     "members before and after": lambda name, value: {"id": "x", name: value, "text": "so"},
     "name and value": lambda name, value: {"name": name, "value": value},
     "key and value": lambda name, value: {"key": name, "value": value},
+    "a name of several words": lambda name, value: {"name": f"my {name}", "value": value},
+    "an option of several words": lambda name, value: [f"--my {name}", value],
     "value and name": lambda name, value: {"value": value, "name": name},
     "name, type and value": lambda name, value: {"name": name, "type": "string", "value": value},
     "an option": lambda name, value: [f"--{name}", value],

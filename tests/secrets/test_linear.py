@@ -6,6 +6,7 @@ a try takes bounded time, or consumes the text that it read. So all tries togeth
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -75,7 +76,6 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             yield f"{form.what} up to {form.literal}", re.compile(form.up_to_literal)
     for literal in key_finder.LITERALS:
         yield f"may begin {literal.text}", literal.may_begin
-        yield f"everywhere {literal.text}", literal.everywhere
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
@@ -200,7 +200,7 @@ def steps(act: Callable[..., object], *arguments: object, **named: object) -> in
     return count
 
 
-@pytest.mark.parametrize(("way", "bound"), [("text", 2.2), ("string", 3), ("short strings", 4.5)])
+@pytest.mark.parametrize(("way", "bound"), [("text", 1.9), ("string", 2.9), ("short strings", 4.4)])
 def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, bound: float) -> None:
     """The texts repeat and mix the words that the patterns look for. In JSON, names are judged before the string is
     decoded, and those of a string with a secret again.
@@ -215,3 +215,13 @@ def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, 
     again = {name: steps(act, texts[name]) / size for name in many}  # a text may have compiled patterns of its own
 
     assert {name: count for name, count in again.items() if count > bound} == {}
+
+
+def test_only_the_strings_around_a_secret_are_examined() -> None:
+    """Of a body with 4,000 strings and one secret, fewer strings are read than one in ten."""
+    redaction = Redaction(default_redactor, {})
+    entries = [{"path": f"lib/module_{number}.py", "type": "file"} for number in range(1000)]
+    body = json.dumps([*entries, {"user": "me", "password": "hunter22"}, *entries])
+
+    assert redaction.mask(body)[1] == 1  # this call compiles patterns
+    assert steps(redaction.mask, body) < 400

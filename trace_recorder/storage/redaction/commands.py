@@ -52,7 +52,8 @@ class _Command(Struct, frozen=True):
 
     def find(self, text: str, spans: Spans) -> Iterator[Secret]:
         """Yield the command's secrets, without those that begin with a secret that is found already."""
-        begin = last = position = 0
+        begin = last = 0
+        position = text.find(self.word)  # before the flag, or in it
         density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, position)) is not None:
             start, position = match.start(), match.end()

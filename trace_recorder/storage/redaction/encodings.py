@@ -42,7 +42,8 @@ def possible_words(look: Look, has_secrets: Callable[[str], bool]) -> Iterator[i
         if position >= done and _is_text(text, position):
             yield position
             done = string_end(text, position)
-    escapes = [position for position, mark in look.marks if mark[0] == "%" and _ESCAPE.match(text, position)]
+    marked = (starts for mark, starts in look.marks.items() if mark[0] == "%")
+    escapes = sorted(position for starts in marked for position in starts if _ESCAPE.match(text, position))
     if escapes and has_secrets(unquote(BETWEEN.join(_words_at(text, escapes)))):
         yield from escapes
 

@@ -2,8 +2,7 @@
 
 The fixed beginnings of keys (`SecretForm.literal`) and the stems of secrets' names are one Aho-Corasick automaton over
 the bytes of the text in lower case. Where the library `ahocorasick_rs` cannot be imported, one regular expression finds
-the same words. Other modules judge only the places that are found. A hostile text repeats the beginnings of keys. Such
-a word has no list of places, because another search finds it in C. Invariants: both forms find the same places. A byte
+the same words. Other modules judge only the places that are found. Invariants: both forms find the same places. A byte
 is one character, so positions in the bytes are positions in the text. Opaque parts, such as images and vectors of
 numbers, are recognised by their characters, and only their ends are searched.
 """
@@ -14,7 +13,7 @@ import atexit
 import os
 import re
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from operator import itemgetter
@@ -56,41 +55,30 @@ _LONGEST_ID = 45
 _HEX = lazy_pattern(rb"[0-9a-f]{32}")
 _LONGEST_SALT = 80
 _BEFORE_SALT = lazy_pattern(rb"(?<=[0-9])\$")
-_MAY_PRECEDE_RUN = b".:|$"
+_MAY_PRECEDE_RUN = bytes((code in b".:|$\\") for code in range(256))
 _BEFORE_RUN = lazy_pattern(rb"(?<=pat[a-z0-9]{14}\.)|(?<=[s0]\.)|(?<=[|$])|(?<=:)(?:a|[0-9a-f]{32})")
 """Matches a run that may follow one of the literals in `_BESIDE_RUNS`."""
 _BACKSLASH, _DOT = b"\\."
 _AFTER_RUN = lazy_pattern(rb"\.[a-z0-9_-]{6}(?:\.|[a-z0-9_-]{10})")
 """Matches a dot after a run if the secret goes on after the dot."""
-_IN_RUN = lazy_pattern(rb"-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
-"""Matches a hyphen between two ids that are one secret together."""
+_BETWEEN_IDS = lazy_pattern(rb"[0-9a-f]-(?=[0-9a-f]{8}-)(?<=[0-9a-f]{32}-)")
+"""Matches the last digit of an id and a hyphen, if another id follows that is one secret together with the first."""
 _TWO_IDS = 49
 _BEFORE_HEX = lazy_pattern(rb"(?:SK|KEY)(?=[0-9a-fA-F]{32})")
 """Matches the literals of `_BESIDE_RUNS` that are in a run."""
 _SHORTEST_WITH_LITERAL = 34
 """A run has at least this many characters if a literal is in it."""
-_FREQUENT, _FEW = 128, 8
-"""A word is frequent if a text has it more than once in `_FREQUENT` characters, and more than `_FEW` times."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _LONG_RUN, _SIX = b"\1" * ENCODED, b"\1" * 6
-_FIRST_OF_TEXT = b"CDIJKLMNOPQRSTUVWXYZabcdef"
+_MAY_BEGIN_TEXT = bytes((code in b"CDIJKLMNOPQRSTUVWXYZabcdef") for code in range(256))
 OF_TEXT = lazy_pattern(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){6}")
 """Matches six groups of four letters of base64 that encode three characters of ASCII each.
 
 One in fifteen random groups of four letters matches, too.
 """
-
 Match = tuple[int, int, int]
 """The number of a word, and its span in the text."""
-
-
-class FrequentWord(NamedTuple):
-    """The number of a literal's word that a part of a text has very often, and the span of the part."""
-
-    word: int
-    start: int
-    end: int
 
 
 def _words() -> tuple[bytes, ...]:
@@ -108,12 +96,8 @@ NUMBERS: dict[str, int] = {
     **{word.decode(): number for word, number in _BESIDE.items()},
 }
 """The number of each word and literal, by its text in lower case."""
-_SEARCHED_LITERALS = {form.literal.lower().encode() for form in FORMS if form.literal not in _BESIDE_RUNS}
-_IS_LITERAL = bytes(word in _SEARCHED_LITERALS for word in WORDS)
-_LITERAL_NUMBERS = frozenset(number for number, is_literal in enumerate(_IS_LITERAL) if is_literal)
-_COMMAND_NUMBERS = frozenset(range(_STEMS_END, _COMMANDS_END))
-_OTHER_NUMBERS = frozenset(range(_STEMS_END, _MARKS_END))
-_word_of = itemgetter(0)
+_LITERAL_NUMBERS = frozenset(NUMBERS[form.literal.lower()] for form in FORMS)
+_ROW_NUMBER = _BESIDE[_ROW_BYTES.lower()]
 
 
 @cache
@@ -233,37 +217,47 @@ def searched_parts(text: str) -> Iterator[tuple[int, int]]:
     yield done, size
 
 
+class _Bytes(NamedTuple):
+    """A part of a text: as it is, in lower case, and with 1 for each letter of a run and 0 for other characters."""
+
+    data: bytes
+    low: bytes
+    letters: bytes
+
+
 class Look:
     """The result of the first look at a text.
 
     `low` is the text in lower case if it has the stem of a name; each letter beyond Latin-1 is a question mark. `names`
-    has the positions of stems. `keys` has the positions of literals, each with the number of its word. `marks` has the
-    positions of `MARKS`, each with the mark. `runs` has the beginnings of long runs that may be text in base64. All
-    four are in order. `frequent` has the words of literals that a part of the text has very often; the positions of
-    these words are not in `keys`. `has_keys` is True if the text has any literal, and `has_commands` if it has a word
-    of a command that takes a secret. `has_nothing` is True if nothing of all this was found.
+    has the positions of stems, in order. `literals` has the positions of literals, by the number of the word. `marks`
+    has the positions of those `MARKS` that the text has. `runs` has the beginnings of long runs that may be text in
+    base64, in order. `has_commands` is True if the text has a word of a command that takes a secret. `has_nothing` is
+    True if nothing of all this was found.
     """
 
-    __slots__ = (
-        *("frequent", "has_commands", "has_keys", "has_nothing", "keys", "low", "marks", "names", "runs", "text"),
-    )
+    __slots__ = ("has_commands", "has_nothing", "literals", "low", "marks", "names", "runs", "text")
 
-    def __init__(self, text: str, find: Callable[[bytes], list[Match]] | None = None) -> None:
-        """Search a text by `find`, or by the quickest search that this interpreter has."""
+    def __init__(
+        self, text: str, find: Callable[[bytes], list[Match]] | None = None, *, may_be_opaque: bool = True
+    ) -> None:
+        """Search a text by `find`, or by the quickest search that this interpreter has.
+
+        If `may_be_opaque` is False, the caller has left out the middles of opaque parts.
+        """
         self.text = text
-        self.keys: list[tuple[int, int]] = []
-        self.frequent: list[FrequentWord] = []
         self.names: list[int] = []
-        self.has_commands = False
-        self.marks: list[tuple[int, str]] = []
+        self.literals: dict[int, list[int]] = {}
+        self.marks: dict[str, list[int]] = {}
         self.runs: list[int] = []
+        self.has_commands = False
+        words: defaultdict[int, list[int]] = defaultdict(list)
         thread = get_ident()
-        is_short = len(text) < LONGEST_ENCODED
+        is_whole = len(text) < LONGEST_ENCODED or not may_be_opaque
         parts: Iterable[tuple[int, int]] = ((0, len(text)),)
-        if not is_short:
+        if not is_whole:
             parts = searched_parts(text)
-        for start, end in parts:
-            data = text[start:end].encode("latin-1", "replace")
+        for begin, end in parts:
+            data = text[begin:end].encode("latin-1", "replace")
             low = data.lower()
             inside.add(thread)
             try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
@@ -271,97 +265,90 @@ class Look:
                 matches = search(low)
             finally:
                 inside.discard(thread)
-            if matches:
-                self._add_words(matches, start, end)
+            for number, start, _ in matches:
+                words[number].append(begin + start)
             if _ROW_BYTES in data:
-                self.keys += [(start + row.start(), _BESIDE[_ROW_BYTES.lower()]) for row in _ROWS.finditer(data)]
+                words[_ROW_NUMBER] += [begin + row.start() for row in _ROWS.finditer(data)]
             letters = data.translate(_IN_RUNS)
-            if _LONG_RUN in letters:
-                self._search_runs(data, low, letters, start)
-        self.has_keys = bool(self.keys or self.frequent)
-        self.has_nothing = not (self.has_keys or self.names or self.runs or self.marks or self.has_commands)
-        self.keys.sort()
-        self.names.sort()
+            run = letters.find(_LONG_RUN)
+            if run >= 0:
+                self._search_runs(_Bytes(data, low, letters), run, words, begin)
+        if words:
+            self._divide(words)
+        self.has_nothing = not (words or self.runs)
         self.low = ""
-        if self.names and is_short:
+        if self.names and is_whole:
             self.low = low.decode("latin-1")
         elif self.names:
             self.low = text.encode("latin-1", "replace").lower().decode("latin-1")
 
-    def _add_words(self, matches: list[Match], begin: int, end: int) -> None:
-        """Add the words of a part of the text, from its beginning to its end."""
-        words = set(map(_word_of, matches))
-        frequent: set[int] = set()
-        least = max(_FEW, (end - begin) // _FREQUENT)
-        if len(matches) > least:
-            literals = [word for word in map(_word_of, matches) if word >= _MARKS_END]
-            if len(literals) > least:
-                frequent = {word for word, count in Counter(literals).items() if count > least}
-                self.frequent += [FrequentWord(word, begin, end) for word in sorted(frequent)]
-        if not _LITERAL_NUMBERS.isdisjoint(words - frequent):
-            self.keys += [
-                (begin + start, number)
-                for number, start, _ in matches
-                if _IS_LITERAL[number] and number not in frequent
-            ]
-        if min(words) < _STEMS_END:
-            self.names += [begin + start for number, start, _ in matches if number < _STEMS_END]
-        if not _OTHER_NUMBERS.isdisjoint(words):
-            self.has_commands = self.has_commands or not _COMMAND_NUMBERS.isdisjoint(words)
-            self.marks += [
-                (begin + start, MARKS[number - _COMMANDS_END])
-                for number, start, _ in matches
-                if _COMMANDS_END <= number < _MARKS_END
-            ]
+    def _divide(self, words: dict[int, list[int]]) -> None:
+        """Divide the words among the searches that use them."""
+        for number, positions in words.items():
+            if number in _LITERAL_NUMBERS:
+                self.literals[number] = positions
+            if number < _STEMS_END:
+                self.names += positions
+            elif number < _COMMANDS_END:
+                self.has_commands = True
+            elif number < _MARKS_END:
+                self.marks[MARKS[number - _COMMANDS_END]] = positions
+        self.names.sort()
 
-    def _search_runs(self, data: bytes, low: bytes, letters: bytes, begin: int) -> None:
-        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`.
-
-        `letters` has 1 for each letter of a run, and 0 for any other character.
-        """
-        find, may_be_text, size = letters.find, OF_TEXT.match, len(data)
-        start = find(_LONG_RUN)
+    def _search_runs(self, part: _Bytes, start: int, words: dict[int, list[int]], begin: int) -> None:
+        """Find the runs that may be text in base64, and the literals of `_BESIDE_RUNS`. The first run is at `start`."""
+        data, low, letters = part
+        find, size, is_first, may_precede = letters.find, len(data), _MAY_BEGIN_TEXT, _MAY_PRECEDE_RUN
         while start >= 0:
             end = find(0, start + ENCODED)
             if end < 0:
                 end = size
-            before = data[start - 1]  # a wrong character if `start` is 0, where `_BEFORE_RUN` matches nothing
-            if (data[start] in _FIRST_OF_TEXT and may_be_text(data, start)) or (
-                before == _BACKSLASH and may_be_text(data, start + 1)
-            ):
+            if is_first[data[start]] and OF_TEXT.match(data, start):
                 self.runs.append(begin + start)
-            if before in _MAY_PRECEDE_RUN and _BEFORE_RUN.match(low, start):
-                self._search_before_run(low, start, begin)
+            if may_precede[data[start - 1]]:  # a wrong character if `start` is 0, where no pattern matches
+                self._search_before_run(part, start, words, begin)
             if end < size and data[end] == _DOT and letters.startswith(_SIX, end + 1) and _AFTER_RUN.match(low, end):
-                self.keys.append((begin + end, _BESIDE[b"."]))
+                words[_BESIDE[b"."]].append(begin + end)
             if end - start >= _SHORTEST_WITH_LITERAL:
-                self._search_in_run(data, low, start, end, begin)
+                for position, literal in _literals_in(data, low, start, end):
+                    words[_BESIDE[literal]].append(begin + position)
             start = find(_LONG_RUN, end)
 
-    def _search_in_run(self, data: bytes, low: bytes, start: int, end: int, begin: int) -> None:
-        """Add the literals that are in a run."""
-        # the pattern has no fixed beginning, and would be tried at each letter
-        if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
-            for word in _BEFORE_HEX.finditer(data, start, end):
-                self.keys.append((begin + word.start(), _BESIDE[word[0].lower()]))
-        hyphen = low.find(b"-", start + 32, end - 9)
-        if end - start > _TWO_IDS and hyphen >= 0 and (ids := _IN_RUN.search(low, hyphen, end)):
-            self.keys.append((begin + ids.start(), _BESIDE[b"-"]))
+    def _search_before_run(self, part: _Bytes, start: int, words: dict[int, list[int]], begin: int) -> None:
+        """Find the literals before a run. After a backslash, a run may be text in base64 from its second letter on."""
+        data, low, _ = part
+        if data[start - 1] == _BACKSLASH:
+            if OF_TEXT.match(data, start + 1) and self.runs[-1:] != [begin + start]:
+                self.runs.append(begin + start)
+        elif _BEFORE_RUN.match(low, start):
+            for position, literal in _literals_before(low, start):
+                words[_BESIDE[literal]].append(begin + position)
 
-    def _search_before_run(self, low: bytes, start: int, begin: int) -> None:
-        """Add the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
-        before, pair, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
-        if before == b"$":
-            salts = _BEFORE_SALT.finditer(low, max(0, start - _LONGEST_SALT), start - 1)
-            self.keys += [(begin + match.start(), _BESIDE[before]) for match in salts]
-        elif before in _BESIDE:
-            self.keys.append((begin + start - 1, _BESIDE[before]))
-        if pair in _BESIDE:
-            self.keys.append((begin + start - 2, _BESIDE[pair]))
-        if around in _BESIDE:
-            self.keys.append((begin + start - 1, _BESIDE[around]))
-        if before == b":" and _HEX.match(low, start):
-            for literal in _BEFORE_IDS:
-                position = low.rfind(literal, max(0, start - _LONGEST_ID), start)
-                if position >= 0:
-                    self.keys.append((begin + position, _BESIDE[literal]))
+
+def _literals_in(data: bytes, low: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the literals that are in a run, each with its position."""
+    # the pattern has no fixed beginning, and would be tried at each letter
+    if data.find(b"SK", start, end) >= 0 or data.find(b"KEY", start, end) >= 0:
+        for word in _BEFORE_HEX.finditer(data, start, end):
+            yield word.start(), word[0].lower()
+    if end - start > _TWO_IDS and (ids := _BETWEEN_IDS.search(low, start + 31, end)):
+        yield ids.end() - 1, b"-"
+
+
+def _literals_before(low: bytes, start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the literals that end right before a run, or with its first letter, or that begin an id with a colon."""
+    before, pair, around = low[start - 1 : start], low[start - 2 : start], low[start - 1 : start + 1]
+    if before == b"$":
+        for salt in _BEFORE_SALT.finditer(low, max(0, start - _LONGEST_SALT), start - 1):
+            yield salt.start(), before
+    elif before in _BESIDE:
+        yield start - 1, before
+    if pair in _BESIDE:
+        yield start - 2, pair
+    if around in _BESIDE:
+        yield start - 1, around
+    if before == b":" and _HEX.match(low, start):
+        for literal in _BEFORE_IDS:
+            position = low.rfind(literal, max(0, start - _LONGEST_ID), start)
+            if position >= 0:
+                yield position, literal

@@ -30,20 +30,6 @@ and a line begins after it. A separator cannot overlap itself, so that `split` f
 """
 
 
-def literals(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each string of JSON text, quotes included."""
-    if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
-        text = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
-    find = text.find
-    start = find('"')
-    while start >= 0:
-        end = find('"', start + 1)
-        if end < 0:
-            return
-        yield start, end + 1
-        start = find('"', end + 1)
-
-
 _REST_OF_STRING = lazy_pattern(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
@@ -249,31 +235,64 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
     all strings are yielded. Each string comes with its start, its end, the name to which it belongs, and whether it is
     a member's name itself. A value belongs to the name of its member, with two exceptions. The value of a member
     "value" belongs to the text of the member "name" next to it, as in lists of variables. An element of a list after a
-    command's option belongs to the option.
+    command's option belongs to the option. Strings that are far from these positions are not examined.
     """
-    name, label, option, follows, next_position, done = "", "", "", False, 0, 0
-    for start, end in literals(text):
-        if positions is not None:
-            next_position = bisect_left(positions, start, next_position)
-        is_seen = positions is None or (next_position < len(positions) and positions[next_position] < end)
+    quotes = text
+    if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
+        quotes = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
+    name, label, option, follows, done = "", "", "", False, 0
+    start = _next_string(quotes, 0, positions)
+    while start >= 0:
+        end = quotes.find('"', start + 1) + 1
+        if not end:
+            return
+        is_seen = positions is None or _is_one_in(positions, start, end)
         if COLON.match(text, end):
             name, option, follows = decode_string(text, start, end), "", is_seen
             if is_seen:
                 yield start, end, "", True
-            continue
-        is_value = bool(name) and _is_value(text, start)
-        if text[done:start].strip() != ",":
-            option = ""
-        owner = _owner(name, label, option, is_value=is_value)
-        if is_seen or follows or option or owner == label != "":
-            yield start, end, owner, False
-        option = _option_at(text, start, end) if is_seen else ""
-        done = end
-        if is_seen and is_value and name in _LABELS:
-            label = decode_string(text, start, end)
-        elif name in _VALUES:
-            label = ""
-        follows = False
+        else:
+            is_value = bool(name) and _is_value(text, start)
+            if option and text[done:start].strip() != ",":
+                option = ""
+            owner = _owner(name, label, option, is_value=is_value)
+            if is_seen or follows or option or owner == label != "":
+                yield start, end, owner, False
+            option = _option_at(text, start, end) if is_seen else ""
+            done = end
+            if is_seen and is_value and name in _LABELS:
+                label = decode_string(text, start, end)
+            elif name in _VALUES:
+                label = ""
+            follows = False
+        start = quotes.find('"', end) if follows or option or label else _next_string(quotes, end, positions)
+
+
+def _is_one_in(positions: list[int], start: int, end: int) -> bool:
+    """Return whether one of these positions, which are in order, is in a part of a text."""
+    index = bisect_left(positions, start)
+    return index < len(positions) and positions[index] < end
+
+
+def _next_string(quotes: str, end: int, positions: list[int] | None) -> int:
+    """Return the beginning of the next string that must be examined after the one with this end, or -1.
+
+    This is the string before the string with the next position, because that may be the name of its member.
+    """
+    if positions is None:
+        return quotes.find('"', end)
+    index = bisect_left(positions, end)
+    if index == len(positions):
+        return -1
+    position = positions[index]
+    if quotes.count('"', end, position) % 2:
+        start = quotes.rfind('"', end, position)
+    else:
+        start = quotes.find('"', position)
+    before = quotes.rfind('"', end, max(end, start))
+    if before < 0:
+        return start
+    return quotes.rfind('"', end, before)
 
 
 def _option_at(text: str, start: int, end: int) -> str:

@@ -14,8 +14,7 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import repeat, takewhile
-from operator import methodcaller
+from itertools import repeat
 from typing import NamedTuple
 
 from trace_recorder.lazy_patterns import lazy_pattern
@@ -49,14 +48,6 @@ _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
 A letter right before a secret must be the last character of an escape, such as `%2F`. No escape ends with these two
 characters.
 """
-_LETTERS = string.ascii_letters
-_INSIDE = frozenset(
-    {
-        *(first + last for first in _LETTERS for last in _LETTERS if last.lower() > "f"),
-        *(f"{first}_" for first in _LETTERS + string.digits + "_-"),
-    }
-)
-"""Most pairs of characters that `_IN_A_WORD` matches. To look up a pair is quicker than to try a pattern."""
 _OPEN_END = lazy_pattern(r"\{([0-9]{1,4}),\}\+(?:=\*\+)?(\)?)\Z")
 """Matches the end of a form's pattern that reads the rest of a key. The fewest letters of it show that a key begins."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
@@ -71,14 +62,12 @@ class _Beginning(NamedTuple):
     """What is known of a literal before its forms are tried.
 
     `regex` matches at the literal if a key may be there. `offset` is the position in the literal at which it counts as
-    examined. If `is_counted` is True, literals of this kind that are too close to each other make a text dense. If
-    `is_marked` is True, the literal has a hyphen, an underscore or a dot, and a long word must follow the last one.
+    examined. If `is_counted` is True, literals of this kind that are too close to each other make a text dense.
     """
 
     regex: str
     offset: int = 0
     is_counted: bool = False
-    is_marked: bool = False
 
 
 class _Literal:
@@ -92,13 +81,8 @@ class _Literal:
     def beginning(self) -> _Beginning:
         """What is known of the literal, found out when a text has it: most texts have few of all literals."""
         of_forms = [self._beginning_of(form) for form, _ in self.forms]
-        last = of_forms[-1]
-        return _Beginning(
-            "|".join(dict.fromkeys(each.regex for each in of_forms)),
-            last.offset,
-            is_counted=last.is_counted,
-            is_marked=any(each.is_marked for each in of_forms),
-        )
+        regexes = dict.fromkeys(each.regex for each in of_forms)
+        return of_forms[-1]._replace(regex="|".join(regexes))
 
     def _beginning_of(self, form: SecretForm) -> _Beginning:
         text = self.text
@@ -106,9 +90,9 @@ class _Literal:
         regex = _OPEN_END.sub(r"{\1}\2", form.from_literal or form.regex)
         if rare is None or not _WHOLE_WORD.fullmatch(text):
             return _Beginning(regex)
-        offset, is_marked = rare.start(), False
+        offset = rare.start()
         if not form.from_literal and not form.grouped and any(mark in text for mark in _MARKS):
-            offset, is_marked = max(map(text.rfind, _MARKS)), True
+            offset = max(map(text.rfind, _MARKS))
             head, rest = re.escape(text[: offset + 1]), re.escape(text[offset + 1 :])
             regex = f"{head}(?<!{_IN_A_WORD}{head}){_LONG}{rest}"
         elif not form.from_literal and not form.grouped and rare[0] not in "-_./|":
@@ -116,20 +100,12 @@ class _Literal:
             if len(set(text)) == 1:  # not inside a row of equal letters
                 begins = f"(?<!{text[0]}{text})"
             regex = f"{re.escape(text)}{begins}{_REST}"
-        return _Beginning(regex, offset, is_counted=True, is_marked=is_marked)
+        return _Beginning(regex, offset, is_counted=True)
 
     @cached_property
     def may_begin(self) -> re.Pattern[str]:
         """The pattern that matches at the literal if a key may be there. It is quicker than the patterns of forms."""
         return re.compile(self.beginning.regex)
-
-    @cached_property
-    def everywhere(self) -> re.Pattern[str]:
-        """The pattern that finds all places where `may_begin` matches, in a text that has the literal very often."""
-        text = self.text
-        period = next(size for size in range(1, len(text) + 1) if text.startswith(text[size:]))
-        first = re.escape(text[:period])  # the next literal may overlap the rest
-        return re.compile(f"{first}(?<=(?={self.may_begin.pattern}){first})")
 
     def secrets_at(self, text: str, position: int) -> list[Secret]:
         """Return the secrets whose literal is at a position of a text."""
@@ -163,17 +139,6 @@ _BY_WORD = _by_word()
 """The numbers of the literals, by the number of their word."""
 
 
-class _Marked(dict[int, bool]):
-    """Whether no literal of a word begins a secret inside a word, by the number of the word."""
-
-    def __missing__(self, word: int) -> bool:
-        is_marked = all(LITERALS[number].beginning.is_marked for number in _BY_WORD[word])
-        self[word] = is_marked
-        return is_marked
-
-
-_IS_MARKED = _Marked()
-_start_of = methodcaller("start")
 _Place = tuple[int, int]
 """A position in a text, and the number of the literal there."""
 
@@ -191,9 +156,9 @@ def possible_keys(look: Look) -> Iterator[int]:
     text, done = look.text, 0
     density = Density(CLOSE_KEYS)
     for start, number in _places(look):
-        literal = LITERALS[number]
-        if start < done or not literal.may_begin.match(text, start):
+        if start < done:
             continue
+        literal = LITERALS[number]
         is_dense = literal.beginning.is_counted and density.add(start + literal.beginning.offset)
         if is_dense or literal.secrets_at(text, start):
             yield start
@@ -202,21 +167,14 @@ def possible_keys(look: Look) -> Iterator[int]:
 
 
 def _places(look: Look) -> list[_Place]:
-    """Return the places of literals, in order, without most places where no key may begin."""
+    """Return the places of literals where a key may begin, in order. Other places of literals are passed over in C."""
     text = look.text
-    places = [
-        (start, literal)
-        for start, word in look.keys
-        if not (_IS_MARKED[word] and text[start - 2 : start] in _INSIDE)
-        for literal in _BY_WORD[word]
-    ]
-    for word, first, end in look.frequent:
-        for literal in _BY_WORD[word]:
-            starts = map(_start_of, LITERALS[literal].everywhere.finditer(text, first))
-            places += zip(takewhile(end.__gt__, starts), repeat(literal))
-    if look.frequent:
-        places.sort()
-    return places
+    return sorted(
+        (match.start(), number)
+        for word, starts in look.literals.items()
+        for number in _BY_WORD[word]
+        for match in filter(None, map(LITERALS[number].may_begin.match, repeat(text), starts))
+    )
 
 
 def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
@@ -232,7 +190,7 @@ def _keys_at(text: str, places: list[_Place]) -> Iterator[Secret]:
             others.append((start, number))
             continue
         position = start + beginning.offset
-        if position < done or not literal.may_begin.match(text, start):
+        if position < done:
             continue
         is_dense = density.add(position) if position > last else density.is_dense
         last = max(last, position)
@@ -251,7 +209,7 @@ def _other_keys(text: str, places: list[_Place]) -> Iterator[Secret]:
     ends: dict[str, int] = {}
     for start, number in places:
         literal = LITERALS[number]
-        if start < ends.get(literal.text, 0) or not literal.may_begin.match(text, start):
+        if start < ends.get(literal.text, 0):
             continue
         secrets = literal.secrets_at(text, start)
         if secrets:
@@ -287,7 +245,7 @@ def keys_beside(text: str, spans: Spans) -> Spans:
         searched.update(pieces)
         joined = JoinedTexts([text[start:end] for start, end in pieces])
         look = Look(joined.text)
-        if not look.has_keys:
+        if not look.literals:
             break
         new = [
             Secret(pieces[number][0] + secret.start, pieces[number][0] + secret.end, secret.kind)

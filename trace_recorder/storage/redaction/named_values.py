@@ -79,6 +79,8 @@ _MOST_OF_COOKIES = 1200
 """Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = lazy_pattern(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
+_BEFORE_NAMES = frozenset("\"' \n\t(=,")
+"""Some of the characters that are right before a name, but in no escape."""
 _LONGEST_NAME = 60
 
 
@@ -96,14 +98,14 @@ class NameMatch(Struct, frozen=True, gc=False):
     match: re.Match[str]
 
 
-def name_match_at(text: str, position: int, match: re.Match[str]) -> NameMatch:
+def name_match_at(text: str, stem: int, match: re.Match[str]) -> NameMatch:
     """Return the name whose stem is at a position of a text. `match` is the match of `NAMED` there."""
-    begin = _name_begins(text, position)
-    end = match.end(MEMBER_END)
+    begin, end = _name_begins(text, stem), match.end(MEMBER_END)
     if end < 0:
         end = match.end(COOKIE_END)
     name = text[begin:end]
-    return NameMatch(text, begin, name, kind_of_name(name), text[max(0, begin - _BEFORE) : begin], match)
+    first = begin - _BEFORE if begin > _BEFORE else 0
+    return NameMatch(text, begin, name, kind_of_name(name), text[first:begin], match)
 
 
 _BEFORE = 60
@@ -266,7 +268,9 @@ def _name_begins(text: str, stem: int) -> int:
 
     An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
-    first = max(0, stem - _LONGEST_NAME)
+    if stem and text[stem - 1] in _BEFORE_NAMES:
+        return stem
+    first = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
     begin = first + len(text[first:stem].rstrip(_NAME_LETTERS))
     if begin == 0 or text[begin - 1] not in "\\[%;":
         return begin

@@ -24,6 +24,7 @@ from trace_recorder.storage.redaction.name_kinds import SHORTEST_WEAK, is_secret
 from trace_recorder.storage.redaction.name_patterns import (
     BLANK,
     COOKIE_END,
+    ESCAPES,
     KNOWN_NAMED,
     MEMBER_END,
     NAMED,
@@ -42,13 +43,18 @@ from trace_recorder.storage.redaction.named_values import (
     value_of,
 )
 from trace_recorder.storage.redaction.secret_spans import ASSIGNED, NO_SPANS, Secret, Spans
+from trace_recorder.values.json_text import COLON
 from trace_recorder.values.structs import Struct
 
 MAX_NESTED = 3
 """At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
 _LONG_VALUE = lazy_pattern(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
-_JSON_MEMBER = lazy_pattern(r"\\{0,7}\"\s{0,20}+[:,]\s{0,20}+\\{0,7}\"")
+_LONG_STRING = lazy_pattern(
+    rf"\\{{0,7}}\"\s{{0,20}}+[:,]\s{{0,20}}+\\{{0,7}}\""
+    rf"(?:[^\"\\]{{{SHORTEST_WEAK}}}|[^\"\\]{{0,{SHORTEST_WEAK - 1}}}+\\)"
+)
+"""Matches the text between the name and the value of a JSON member, and a value that is long, or has an escape."""
 _ELEMENT_END = lazy_pattern(r"\"\s{0,20}+,")
 _LABEL = lazy_pattern(r"\"(?:[Nn]ame|[Kk]ey|variable)\"\s{0,20}:\s{0,20}\"\Z")
 """Matches the text before a name that is a string of JSON, and names the member "value" of the same object."""
@@ -113,7 +119,7 @@ def possible_names(look: Look, is_known: Is, *, any_value: bool = False) -> Iter
         end = name_match.begin + len(name_match.name)
         if match[COOKIE_END] is not None:
             may_be = name_match.kind == "cookie"
-        elif text.startswith('"', end):
+        elif text[end : end + 1] == '"':
             may_be = _may_be_member(name_match, end, any_value=any_value)
         else:
             if has_escapes:
@@ -178,25 +184,31 @@ _FIELD = lazy_pattern(r"\\{0,7}\"\s{0,20}+:\s{0,20}+\\{0,7}\"")
 
 
 def _may_be_member(name_match: NameMatch, end: int, *, any_value: bool) -> bool:
-    """Return whether the string of JSON that ends with a name may be the name of a secret."""
-    text, begin, name = name_match.text, name_match.begin, name_match.name
-    is_label = _LABEL.search(text, max(0, begin - _LONGEST_LABEL), begin) is not None
-    if not name.startswith("-") and _ELEMENT_END.match(text, end) and _is_element(text, begin):
-        return False  # another element of a list follows, and it is not the value of an option
-    if is_label or is_secret_name(name) or name_match.kind in {"cookie", "strong"}:
-        return True
-    if name_match.kind is None:
+    """Return whether a name that ends with a quote may be the name of a secret.
+
+    In JSON, the name is that of a member, a command's option, or the string of a member "name" beside a member "value".
+    In a text that is not JSON, a value may follow after the quote.
+    """
+    text, begin, name, kind = name_match.text, name_match.begin, name_match.name, name_match.kind
+    is_secret = is_secret_name(name) or kind in {"cookie", "strong"}
+    if kind is None and not is_secret:
         return False
-    if any_value:
-        return True
-    member = _JSON_MEMBER.match(text, end)
-    return member is not None and string_end(text, member.end()) - member.end() >= SHORTEST_WEAK
+    if COLON.match(text, end + 1) is None:
+        first = text.rfind('"', 0, begin) + 1
+        if _LABEL.search(text, max(0, first - _LONGEST_LABEL), first) or text[first - 2 : first - 1] == "\\":
+            return True
+        has_value = name_match.match[QUOTE_ALONE] is None and name_match.match[ESCAPES] is None
+        if text[first : first + 1] != "-" and not (has_value and not _is_element(text, first, end)):
+            return False
+    return is_secret or any_value or _LONG_STRING.match(text, end) is not None
 
 
-def _is_element(text: str, begin: int) -> bool:
-    """Return whether the string of JSON with a name at a position is an element of a list."""
-    quote = text.rfind('"', max(0, begin - _LONGEST_LABEL), begin)
-    return quote > 0 and text[max(0, quote - 20) : quote].rstrip()[-1:] in {",", "["}
+def _is_element(text: str, first: int, end: int) -> bool:
+    """Return whether a string of JSON is an element of a list before another element."""
+    return _ELEMENT_END.match(text, end) is not None and text[max(0, first - 21) : first - 1].rstrip()[-1:] in {
+        ",",
+        "[",
+    }
 
 
 def _may_be_followed(name_match: NameMatch, *, any_value: bool) -> bool:
@@ -228,13 +240,21 @@ def secrets_by_name(look: Look, is_known: Is, spans: Spans = NO_SPANS, *, any_va
     names = _Names((KNOWN_NAMED if any_value else NAMED).match, look.low, look.names)
     for match in names:
         position = names.position
-        if match[MEMBER_END] or match[QUOTE_ALONE] or match.end() == read or (has_found and spans.covers(position)):
+        if (
+            match[MEMBER_END]
+            or match[QUOTE_ALONE]
+            or match.end() == read
+            or (has_found and spans.overlaps(position, position + 1))
+        ):
             continue
         if has_masks and _is_in_mask(text, position):
             continue
         if match[COOKIE_END] is not None and COOKIE_LIST.match(text, match.end()) is None:
             continue
-        span, end = _secret_after(name_match_at(text, position, match), is_known, spans, density)
+        name_match = name_match_at(text, position, match)
+        if name_match.kind is None:
+            continue
+        span, end = _secret_after(name_match, is_known, spans, density)
         if span is not None:
             names.done = span[1]
             yield Secret(span[0], span[1], ASSIGNED)

@@ -404,13 +404,20 @@ class Redaction:
         Return the text, and how many secrets were masked. `masked_lines` has the numbers of the lines in which the
         model's text was searched already. None means all lines.
         """
-        if not self.must_be_searched(text):
-            return text, 0
-        masked = [
-            self._mask_line(line, place, are_pieces=masked_lines is None or number in masked_lines)
-            for number, line in enumerate(lines_with_ends(text))
-        ]
-        return "".join(line for line, _ in masked), sum(count for _, count in masked)
+        lines = lines_with_ends(text)
+        masked: list[str] = []
+        count = 0
+        for first in range(0, len(lines), _LINES_TOGETHER):
+            together = lines[first : first + _LINES_TOGETHER]
+            if not self.must_be_searched("".join(together)):
+                masked += together
+                continue
+            for number, line in enumerate(together, first):
+                are_pieces = masked_lines is None or number in masked_lines
+                new, secrets = self._mask_line(line, place, are_pieces=are_pieces)
+                masked.append(new)
+                count += secrets
+        return "".join(masked), count
 
     def assembled_text(self, data: bytes, masked: bytes) -> bytes:
         """Return the text of a part from which the response is assembled: the masked one, if that has the texts."""
@@ -462,6 +469,8 @@ class Redaction:
         return masked, masks_in(line, masked)
 
 
+_LINES_TOGETHER = 16
+"""The lines of a stream are searched together, and one by one only if a secret may be in some of them."""
 _LONG = 3 * MAX_UNINTERRUPTED_CHARS
 """Of a longer string, only the parts that may have a secret are decoded and searched."""
 _JSON_BEGIN = lazy_pattern(r"[{\[]")

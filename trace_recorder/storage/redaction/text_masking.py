@@ -61,14 +61,14 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
             return positions
         find = _possible_secrets if look.runs or look.marks else _possible_plain_secrets
         positions += find(look, known)
-        has_mcp = bool(look.marks) and any(mark == MCP for _, mark in look.marks)
+        has_mcp = MCP in look.marks
     else:
         for begin, end in _blocks(text):
             if len(text) > MAX_UNINTERRUPTED_CHARS:  # the run's lock may be held while a shorter text is searched
                 yield_to_others()
-            look = Look(text[begin:end])
+            look = Look(text[begin:end], may_be_opaque=False)
             positions += [begin + position for position in _possible_secrets(look, known)]
-            has_mcp = has_mcp or any(mark == MCP for _, mark in look.marks)
+            has_mcp = has_mcp or MCP in look.marks
     if has_mcp:
         positions += [start for spans in mcp_strings(text) for start, _ in spans]
     positions.sort()
@@ -93,7 +93,12 @@ def _possible_secrets(look: Look, known: KnownSecrets) -> list[int]:
         positions += secret_encodings.possible_words(
             look, lambda decoded: bool(_possible_plain_secrets(Look(decoded), known))
         )
-        positions += [position for position, _ in look.marks if ESCAPED_LETTER.match(look.text, position)]
+        positions += [
+            position
+            for starts in look.marks.values()
+            for position in starts
+            if ESCAPED_LETTER.match(look.text, position)
+        ]
     return positions
 
 
@@ -101,7 +106,7 @@ def _possible_plain_secrets(look: Look, known: KnownSecrets) -> list[int]:
     """Return the positions of possible secrets that are not encoded."""
     text = look.text
     positions: list[int] = []
-    if look.has_keys:
+    if look.literals:
         positions += key_finder.possible_keys(look)
     if look.names:
         any_value = any(value in text for value in known.short)
@@ -141,7 +146,7 @@ def _plain_secrets(look: Look, spans: Spans, short: Collection[str], *, names: b
     text = look.text
     if names and urls.MARK in text:
         spans = spans.with_more(urls.secrets_in_urls(text, spans))
-    if look.has_keys:
+    if look.literals:
         spans = spans.with_more(key_finder.find_keys(look, spans))
         spans = key_finder.keys_beside(text, spans)
     if names and look.has_commands:
