@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count, pairwise, repeat
 from operator import ne, sub
+from sys import byteorder
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 MAX_SMALL_CHANGE = 8
@@ -91,29 +92,37 @@ class SharedNumbers:
             return SharedNumbers(self.array, self.start)
         return SharedNumbers(self.copy(0, count) + others)
 
+    def shares_beginning(self, other: SharedNumbers) -> bool:
+        """Whether both begin at the same place of one array, and so are equal up to the end of the shorter one."""
+        return self.array is other.array and self.start == other.start
+
+    def is_equal_at(self, index: int, other: SharedNumbers) -> bool:
+        """Whether both have the same number at an index. The index is not negative."""
+        place, other_place = self.start + index, other.start + index
+        return place < self.stop and other_place < other.stop and self.array[place] == other.array[other_place]
+
+    def may_contain(self, number: int) -> bool:
+        """Whether the bytes of a number are in the array. This is much faster than to compare numbers."""
+        return number.to_bytes(self.array.itemsize, byteorder) in self.array.tobytes()
+
     def extends(self, earlier: SharedNumbers) -> bool:
         """Whether these numbers begin with all numbers of `earlier`."""
-        length = len(earlier)
-        if length > len(self):
+        length = earlier.stop - earlier.start
+        end = self.start + length
+        if end > self.stop:
             return False
-        if self.array is earlier.array and self.start == earlier.start:
-            return True
-        return not length or (self[length - 1] == earlier[length - 1] and self.copy(0, length) == earlier.copy())
-
-    def equal_length(self, other: SharedNumbers) -> int:
-        """Return how many numbers are equal in both, from the first number on."""
-        if self.array is other.array and self.start == other.start:
-            return min(len(self), len(other))
-        return equal_length(self.whole(), 0, other.whole(), 0)
+        if length and self.array[end - 1] != earlier.array[earlier.stop - 1]:
+            return False
+        return self.shares_beginning(earlier) or equal_length(self.whole(), 0, earlier.whole(), 0) >= length
 
     def changes_from(self, earlier: SharedNumbers) -> list[Change]:
         """Return the changes that turn the numbers `earlier` into these numbers, in the order of their positions."""
-        if self.array is earlier.array and self.start == earlier.start:
-            same = min(len(self), len(earlier))
-            if len(self) == len(earlier):
-                return []
-            return [Change(same, len(earlier) - same, self.copy(same))]
-        return changes_between(earlier.whole(), self.whole())
+        if not self.shares_beginning(earlier):
+            return changes_between(earlier.whole(), self.whole())
+        same = min(len(self), len(earlier))
+        if len(self) == len(earlier):
+            return []
+        return [Change(same, len(earlier) - same, self.copy(same))]
 
     def whole(self) -> Numbers:
         """Return the numbers as an array, which must not be changed. It is the shared array if that has no others."""

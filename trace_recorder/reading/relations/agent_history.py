@@ -36,6 +36,9 @@ class RepeatedAnswers(NamedTuple):
     others: Collection[int] = ()
 
 
+NO_ANSWERS = RepeatedAnswers()
+
+
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
@@ -182,24 +185,26 @@ class AgentMessages:
 
     # ── what a turn adds ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def claim(
-        self, turn: Turn, prompt: NormalizedPrompt, added: Iterable[NormalizedMessage], instructions: str
-    ) -> None:
+    def claim(self, turn: Turn, prompt: NormalizedPrompt, appended_from: int, instructions: str) -> None:
         """Assign the messages of a turn's prompt to the turn's chain.
 
-        If the history did not change, `added` are the messages that the prompt adds to it. Otherwise `instructions`
-        replaces the instructions of the chain. Messages that the prompt repeats are assigned to the chain already,
-        unless a turn of a different chain was added in between.
+        If the history did not change, the prompt adds the messages from the position `appended_from` on. Otherwise
+        `instructions` replaces the instructions of the chain. Messages that the prompt repeats are assigned to the
+        chain already, unless a turn of a different chain was added in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
             self._claimed_by, self._claims = start, self._claims + 1
         repeats_claimed = prompt.before is not None and prompt.before.claim == self._claims
+        added: Iterable[NormalizedMessage]
+        if turn.exact:
+            added = prompt.messages(appended_from)
+        elif repeats_claimed:
+            added = map(prompt.message_at, prompt.new)
+        else:
+            added = prompt.forwards()
         if not turn.exact:
             self._instructions[start] = instructions
-            added = prompt.forwards()
-            if repeats_claimed:
-                added = map(prompt.message_at, prompt.new)
         self._chain_of_message.update((message.key, start) for message in added)
         if repeats_claimed or not turn.exact:
             prompt.claim = self._claims

@@ -22,19 +22,20 @@ from array import array
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress, count
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.reading.relations.agent_history import (
+    NO_ANSWERS,
     AgentMessages,
     AnswerRef,
     RepeatedAnswers,
     TurnRecord,
 )
 from trace_recorder.reading.relations.normalized_prompts import (
-    MODULUS,
     MessageNormalizer,
     NormalizedMessage,
     NormalizedPrompt,
@@ -65,7 +66,7 @@ class Continuation:
     choice: int = 0
     exact: bool = False
     prefix_length: int = 0
-    answers: RepeatedAnswers = RepeatedAnswers()
+    answers: RepeatedAnswers = NO_ANSWERS
     chain_start: Turn | None = None
 
 
@@ -73,8 +74,8 @@ class Continuation:
 class AnswerPrefix:
     """An answer and all messages before it.
 
-    `sum` identifies all these messages (`sum_of_messages`), and `message_count` is their number. `content` is the content
-    of the answer, or None if the answer is empty.
+    `sum` identifies all these messages (`sum_of_messages`), and `message_count` is their number. `content` is the
+    content of the answer, or None if the answer is empty.
     """
 
     sum: int
@@ -82,7 +83,7 @@ class AnswerPrefix:
     message_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestPrompt:
     """A request with its normalized prompt.
 
@@ -108,7 +109,7 @@ class RequestPrompt:
         own = normalized.messages(0, normalized.own)
         return cls(call, reading, normalized, b"".join([message.content.digest for message in own]))
 
-    @property
+    @cached_property
     def instructions(self) -> str:
         """The text of the instructions at the beginning of the request."""
         messages = self.reading.messages
@@ -130,8 +131,7 @@ class RequestPrompt:
         place, before = prompt.count_before(begin), prompt.sum_before(begin)
         if content is None:
             return AnswerPrefix(before, None, place)
-        after = before + sum_of_messages([NormalizedMessage(content)], place)
-        return AnswerPrefix(after % MODULUS, content, place + 1)
+        return AnswerPrefix(sum_of_messages([NormalizedMessage(content)], place, before), content, place + 1)
 
     def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
         """Return the messages after the answer that the request continues.
@@ -180,12 +180,14 @@ class AskedCall:
     history: AgentMessages
 
     @property
-    def appended(self) -> Sequence[NormalizedMessage]:
-        """The messages that the request adds to the turn that it continues, if it did not change the history."""
-        prompt, continued = self.prompt.normalized, self.continued
-        if continued.relation == "extends":
-            return prompt.messages(continued.answers.last + 1)
-        return prompt.messages(prompt.own)
+    def appended_from(self) -> int:
+        """The position from which on the request adds messages to the turn that it continues.
+
+        It is only known if the request did not change the history.
+        """
+        if self.continued.relation == "extends":
+            return self.continued.answers.last + 1
+        return self.prompt.normalized.own
 
     def is_answer(self, position: int) -> bool:
         """Whether the message at a position of the prompt is one in which the agent sent an answer back."""
@@ -316,7 +318,7 @@ class CallChains:
         if last is not None:
             begin = max(last[0], begin)
         answers = self._answers[prompt.instructions_digest]
-        of_agent = self._answers_of_agents[key_of_agent(prompt.call), prompt.instructions_digest]
+        of_agent = self._answers_of_agents[normalized.agent, prompt.instructions_digest]
         sums = normalized.sums_from(begin)
         later = next(compress(count(), map(answers.get, reversed(sums))), None)
         if later is None:
@@ -333,7 +335,7 @@ class CallChains:
         """Continue the turn whose answer comes last in a prompt with a changed history."""
         if history.last is None:
             return Continuation("begins")
-        answers, unbroken = RepeatedAnswers(), 0
+        answers, unbroken = NO_ANSWERS, 0
         if last is not None:
             answers, unbroken = history.find_answers(prompt.normalized, *last)
         if prompt.call.interaction_id in self._separate_calls:
@@ -377,7 +379,7 @@ class CallChains:
         changed_instructions = ""
         if not turn.exact:
             changed_instructions = prompt.instructions
-        asked.history.claim(turn, prompt.normalized, asked.appended, changed_instructions)
+        asked.history.claim(turn, prompt.normalized, asked.appended_from, changed_instructions)
         asked.history.add_answers(turn)
 
     def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedNumbers]:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import accumulate, chain, repeat
 from operator import attrgetter, mod, mul
@@ -46,12 +47,12 @@ class NormalizedMessage:
         self.content = content
         self.call_id = call_id
         self.key: Hashable = content.identity
-        data = content.digest
+        digest = content.digest
         if answered_call is not None:
             identity, index = answered_call
-            self.key = content.digest, identity, index
-            data += identity + b"%d" % index
-        self.term = int.from_bytes(blake2b(data, digest_size=16).digest(), "big")
+            self.key = digest, identity, index
+            digest = blake2b(digest + identity + b"%d" % index, digest_size=16).digest()
+        self.term = int.from_bytes(digest, "big")
 
 
 class PlacedMessages(NamedTuple):
@@ -82,7 +83,7 @@ class MessageNormalizer:
         placed = PlacedMessages([], [], [])
         for group in self.groups(self.numbered(messages), 0, len(messages)):
             if group.content is not None:
-                number = self.number_of(group.content, group.call_id, reversed(placed.messages))
+                number = self.number_of(group.content, group.call_id, lambda: reversed(placed.messages))
                 placed.messages.append(self.messages[number])
                 placed.begins.append(group.begin)
                 placed.ends.append(group.end)
@@ -92,8 +93,8 @@ class MessageNormalizer:
         """Yield the groups of the messages from `start` to before `stop` that form one normalized message each."""
         if start >= stop:
             return
-        contents = self._contents[messages.table]
-        new, numbers = [*messages[start:stop]], messages.place().copy(start, stop)
+        contents, numbers = self._contents[messages.table], messages.place().copy(start, stop)
+        new = [*map(messages.table.messages.__getitem__, numbers)]
         begin = 0
         while begin < len(new):
             first, end = new[begin], begin + 1
@@ -113,17 +114,17 @@ class MessageNormalizer:
         self,
         content: NormalizedContent,
         call_id: str | None,
-        known: Iterable[NormalizedMessage],
+        known: Callable[[], Iterable[NormalizedMessage]],
         before: NormalizedContent | None = None,
     ) -> int:
         """Return the number of a normalized message.
 
-        `known` are the messages before it, from the last to the first. `before` is the answer before these messages, if
-        the prompt does not repeat that answer.
+        `known` returns the messages before it, from the last to the first. `before` is the answer before these
+        messages, if the prompt does not repeat that answer.
         """
         answered = None
         if call_id is not None and call_id in self._called_ids:
-            answered = _answered_call(call_id, known, before)
+            answered = _answered_call(call_id, known(), before)
         key = content, call_id, answered
         number = self._numbers.get(key)
         if number is None:
@@ -149,7 +150,7 @@ class MessageNormalizer:
     def content_of_new(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return what `content_of` returns, of messages that nobody asks for again."""
         content = normalized_content(messages)
-        if content is not None:
+        if content is not None and content.calls:
             self._called_ids.update([call.call_id for call in content.calls])
         return content
 
@@ -207,18 +208,19 @@ def _last_call(content: NormalizedContent | None, call_id: str) -> int | None:
 
 MODULUS = 2**127 - 1
 _BASE = int.from_bytes(blake2b(b"a sequence of messages", digest_size=15).digest(), "big")
+_INVERSE = pow(_BASE, -1, MODULUS)
 _POWERS = [1]
 """The factor of each place, for `sum_of_messages`."""
 
 
-def sum_of_messages(messages: Sequence[NormalizedMessage], place: int) -> int:
-    """Return a number that identifies messages, of which the first is at a place of a sequence.
+def sum_of_messages(messages: Sequence[NormalizedMessage], place: int, start: int = 0) -> int:
+    """Return a number that identifies a sequence of messages, from a place in a longer sequence on.
 
-    The sum of all messages of a sequence identifies the sequence. It is the sum of the terms of the messages, each
-    multiplied by a factor of its place. So an edit of one message changes one summand. If all messages move by the same
-    number of places, their sum is multiplied by one factor (`_moved`). No line of Python runs for each message.
+    `start` is the sum of the messages before. The sum has the term of each message, multiplied by a factor of its
+    place. So an edit of one message changes one summand. If all messages move by the same number of places, their sum
+    is multiplied by one factor (`_moved`). No line of Python runs for each message.
     """
-    total: int = sum(map(mul, map(_term, messages), _powers(place, place + len(messages))))
+    total: int = sum(map(mul, map(_term, messages), _powers(place, place + len(messages))), start)
     return total % MODULUS
 
 
@@ -230,9 +232,9 @@ def _powers(begin: int, end: int) -> list[int]:
 
 def _moved(total: int, places: int) -> int:
     """Return the sum of messages that move by a number of places, which may be negative."""
-    if not places:
-        return total
-    return total * pow(_BASE, places, MODULUS) % MODULUS
+    if places < 0:
+        return total * pow(_INVERSE, -places, MODULUS) % MODULUS
+    return total * _powers(places, places + 1)[0] % MODULUS
 
 
 # ── prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,8 +256,8 @@ class ReferredTurn(NamedTuple):
 class NormalizedPrompt:
     """A prompt of an agent in normalized form.
 
-    A normalized message is at the position of `source` where its last message is. `numbers` has the number of the
-    normalized message at each position. `shape` has a byte for each position: `a` for a message of an assistant, `o`
+    `source` are the numbers of its messages in `table`. A normalized message is at the position where its last message
+    is, and `numbers` has the number of the normalized message at each position. `shape` has a byte for each position: `a` for a message of an assistant, `o`
     for any other, and `-` if no message ends there; the number is 0 there. `answers` has the numbers of the assistant's
     messages (`number_of_answer`), in their order. The first `own` positions are instructions that apply to this prompt
     only. `sum` identifies the messages after these instructions, and the messages to which the prompt refers.
@@ -268,7 +270,8 @@ class NormalizedPrompt:
     prompt were assigned to its chain. It is 0 if not all messages were assigned.
     """
 
-    source: NumberedMessages
+    table: MessageTable
+    source: SharedNumbers
     agent: str | None
     by_number: Mapping[int, NormalizedMessage]
     numbers: SharedNumbers
@@ -283,10 +286,10 @@ class NormalizedPrompt:
     claim: int = 0
 
     @classmethod
-    def empty(cls, source: NumberedMessages) -> NormalizedPrompt:
-        """Return a prompt without messages, of the table that `source` is in."""
+    def empty(cls, table: MessageTable) -> NormalizedPrompt:
+        """Return a prompt without messages."""
         nothing = SharedNumbers(array("q"))
-        return cls(source[:0], None, {}, nothing, b"", nothing, 0, ReferredTurn())
+        return cls(table, nothing, None, {}, nothing, b"", nothing, 0, ReferredTurn())
 
     @property
     def message_count(self) -> int:
@@ -378,7 +381,7 @@ class PromptNormalizer:
         """Normalize a prompt. The first `instructions` messages are instructions that apply to this prompt only."""
         source = self._normalizer.numbered(messages)
         similar = self._most_similar(source)
-        before = similar or NormalizedPrompt.empty(source)
+        before = similar or NormalizedPrompt.empty(source.table)
         kept = _kept_ranges(before, source)
         prompt = self._continued(before, kept, source, instructions, agent, ReferredTurn())
         if similar is not None:
@@ -394,7 +397,7 @@ class PromptNormalizer:
     ) -> NormalizedPrompt:
         """Normalize a prompt that refers to a turn, and does not repeat its messages."""
         source = self._normalizer.numbered(messages)
-        return self._continued(NormalizedPrompt.empty(source), [], source, instructions, agent, referred)
+        return self._continued(NormalizedPrompt.empty(source.table), [], source, instructions, agent, referred)
 
     def _continued(
         self,
@@ -415,7 +418,8 @@ class PromptNormalizer:
             rest.add_new(source, part.start + part.shift)
             rest.keep(part)
         prompt = NormalizedPrompt(
-            source,
+            source.table,
+            source.place(),
             agent,
             self._normalizer.messages,
             before.numbers.continued(count, rest.numbers),
@@ -426,33 +430,30 @@ class PromptNormalizer:
             new=rest.new,
         )
         prompt.sum = _sum(prompt, before, [*kept[: bool(count)], *rest.kept])
-        prompt.has_instructions = _has_instructions(map(prompt.message_at, rest.new)) or (
-            before.has_instructions and _has_instructions(prompt.forwards())
+        prompt.has_instructions = rest.has_instructions or (
+            before.has_instructions and "system" in map(_role_of, prompt.forwards())
         )
         return prompt
 
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
         """Return the earlier prompt that shares most messages with the prompt `source`, or None.
 
-        The first choice is a prompt that has the middle message of `source` at the same position. The second choice is
-        the prompt with the longest common beginning.
+        The first choice is a prompt that `source` extends in the same array, or that has the middle message of `source`
+        at the same position. The second choice is a prompt that has that message anywhere.
         """
         numbers, middle = source.place(), len(source) // 2
-        best: tuple[NormalizedPrompt | None, int] = None, 0
-        for earlier in reversed(self._earlier):
-            if earlier.source.table is not source.table:
-                continue
-            other = earlier.source.place()
-            if middle < min(len(other), len(numbers)) and other[middle] == numbers[middle]:
+        same_table = [earlier for earlier in reversed(self._earlier) if earlier.table is source.table]
+        for earlier in same_table:
+            if numbers.shares_beginning(earlier.source) or numbers.is_equal_at(middle, earlier.source):
                 return earlier
-            length = numbers.equal_length(other)
-            if length > best[1]:
-                best = earlier, length
-        return best[0]
+        for earlier in same_table:
+            if len(numbers) and earlier.source.may_contain(numbers[middle]):
+                return earlier
+        return None
 
 
 class _KeptRange(NamedTuple):
-    """Positions of an earlier prompt, from `start` to before `stop`. A prompt has their messages `shift` positions on."""
+    """The messages of an earlier prompt from `start` to before `stop`. A prompt has them `shift` positions later."""
 
     start: int
     stop: int
@@ -463,7 +464,7 @@ class _RestOfPrompt:
     """The part of a prompt after the first `count` positions, which are those of the earlier prompt `before`.
 
     `numbers`, `shape` and `answers` are those of a `NormalizedPrompt`. `new` are the positions of the new messages, and
-    `kept` are the ranges of the others.
+    `kept` are the ranges of the others. `has_instructions` is True if a new message is an instruction.
     """
 
     def __init__(
@@ -474,6 +475,7 @@ class _RestOfPrompt:
         self.shape = bytearray()
         self.new: list[int] = []
         self.kept: list[_KeptRange] = []
+        self.has_instructions = False
         self._normalizer = normalizer
         self._before = before
         self._count = count
@@ -486,9 +488,11 @@ class _RestOfPrompt:
         for group in self._normalizer.groups(source, self._count + len(self.numbers), end):
             content, number, shape = group.content, 0, _SILENT
             if content is not None:
-                number = self._normalizer.number_of(content, group.call_id, self._known(), self._answer)
+                number = self._normalizer.number_of(content, group.call_id, self._known, self._answer)
                 self.new.append(group.end - 1)
-                self._called.update([call.call_id for call in content.calls])
+                if content.calls:
+                    self._called.update([call.call_id for call in content.calls])
+                self.has_instructions = self.has_instructions or content.role == "system"
                 shape = _OTHER
                 if content.role == "assistant":
                     self.answers.append(self._normalizer.number_of_answer(content))
@@ -505,8 +509,9 @@ class _RestOfPrompt:
         The result of a tool is looked up again if a call with its id was removed or inserted before it.
         """
         before = self._before
-        for message in before.messages(self._reached, kept.start):
-            self._called.update([call.call_id for call in message.content.calls])
+        if self._reached < kept.start:
+            for message in before.messages(self._reached, kept.start):
+                self._called.update([call.call_id for call in message.content.calls])
         self._reached = kept.stop
         if kept.start == kept.stop:
             return
@@ -521,12 +526,12 @@ class _RestOfPrompt:
     def _answer_again(self, begin: int) -> None:
         """Look up the calls of the kept results from a place on whose calls may have changed."""
         results = {number for call_id in self._called for number in self._normalizer.results.get(call_id, ())}
-        if results.isdisjoint(self.numbers[begin:]):
+        if not any(map(SharedNumbers(self.numbers).may_contain, results)):
             return
         for place in range(begin, len(self.numbers)):
             if self.numbers[place] in results:
                 message = self._normalizer.messages[self.numbers[place]]
-                number = self._normalizer.number_of(message.content, message.call_id, self._known(place))
+                number = self._normalizer.number_of(message.content, message.call_id, partial(self._known, place))
                 if number != self.numbers[place]:
                     self.numbers[place] = number
                     self.new.append(self._count + place)
@@ -553,7 +558,7 @@ def _kept_ranges(before: NormalizedPrompt, source: NumberedMessages) -> list[_Ke
 
     ranges: list[_KeptRange] = []
     begin = shift = 0
-    changes = source.place().changes_from(before.source.place())
+    changes = source.place().changes_from(before.source)
     for change in (*changes, Change(len(before.shape), 0, array("q"))):
         end = change.position
         while begin < end and before.is_assistant(begin) and is_assistant(begin - 1):
@@ -591,10 +596,6 @@ def _sum(prompt: NormalizedPrompt, before: NormalizedPrompt, kept: Sequence[_Kep
 
 def _messages_in(moved: tuple[int, Sequence[_KeptRange]]) -> int:
     return sum(part.stop - part.start for part in moved[1])
-
-
-def _has_instructions(messages: Iterable[NormalizedMessage]) -> bool:
-    return "system" in map(_role_of, messages)
 
 
 def is_instruction(message: Message) -> bool:

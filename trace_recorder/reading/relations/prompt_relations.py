@@ -335,18 +335,19 @@ class _ComparedCalls:
         it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
         messages = asked.prompt.reading.messages
-        digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
         gone = [self._messages.messages[number] for number in comparison.gone]
         results = {message.call_id for message in gone if message.role == "tool"}
         gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
         added = []
-        for place, digest in digests.items():
+        for place in comparison.new:
+            if place in answers or asked.is_answer(place):
+                continue
             message = messages[place]
             is_before_answer = place < asked.continued.prefix_length
-            is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
-            is_empty_answer = digest is None and asked.continued.relation != "begins"
-            is_known = place in answers or asked.is_answer(place)
-            if is_known or is_empty_answer or is_changed_result:
+            if is_before_answer and message.role == "tool" and message.call_id in results:
+                continue
+            digest = self._digest_of(numbers[place], messages[place : place + 1])
+            if digest is None and asked.continued.relation != "begins":
                 continue
             if gone_digests[digest] > 0:
                 gone_digests[digest] -= 1
