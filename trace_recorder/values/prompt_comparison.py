@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count, pairwise, repeat
@@ -96,8 +96,10 @@ class SharedNumbers:
         """Whether both begin at the same place of one array, and so are equal up to the end of the shorter one."""
         return self.array is other.array and self.start == other.start
 
-    def is_equal_at(self, index: int, other: SharedNumbers) -> bool:
-        """Whether both have the same number at an index. The index is not negative."""
+    def is_aligned(self, other: SharedNumbers, index: int) -> bool:
+        """Whether both share their beginning, or have the same number at an index, which is not negative."""
+        if self.array is other.array and self.start == other.start:
+            return True
         place, other_place = self.start + index, other.start + index
         return place < self.stop and other_place < other.stop and self.array[place] == other.array[other_place]
 
@@ -315,14 +317,17 @@ def compare_prompts(earlier: SharedNumbers, prompt: SharedNumbers) -> Comparison
     changes = prompt.changes_from(earlier)
     if all(change.position == len(earlier) for change in changes):
         return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
-    gone = Counter(n for change in changes for n in earlier.copy(change.position, change.position + change.removed))
+    gone = defaultdict[int, int](int)
+    for change in changes:
+        for number in earlier.copy(change.position, change.position + change.removed):
+            gone[number] += 1
     new = []
     for place in _inserted_places(changes):
         if gone[prompt[place]]:
             gone[prompt[place]] -= 1
         else:
             new.append(place)
-    return Comparison(changes, len(prompt) - len(new), new, [*gone.elements()])
+    return Comparison(changes, len(prompt) - len(new), new, [*chain.from_iterable(map(repeat, gone, gone.values()))])
 
 
 def _inserted_places(changes: Iterable[Change]) -> Iterator[int]:

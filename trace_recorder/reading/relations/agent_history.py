@@ -39,8 +39,7 @@ class RepeatedAnswers(NamedTuple):
 NO_ANSWERS = RepeatedAnswers()
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(NamedTuple):
     """The facts about an answered turn that stay in memory.
 
     The prefix of a turn consists of the messages of its prompt, followed by its first answer. Instructions that apply

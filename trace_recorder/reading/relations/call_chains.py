@@ -24,6 +24,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, count
+from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict
@@ -53,8 +54,7 @@ from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_comparison import Relation, SharedNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation:
+class Continuation(NamedTuple):
     """The relation of a request to the earlier calls, and the turn that the request continues, if any.
 
     `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers in the
@@ -70,8 +70,7 @@ class Continuation:
     chain_start: Turn | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPrefix:
+class AnswerPrefix(NamedTuple):
     """An answer and all messages before it.
 
     `sum` identifies all these messages (`sum_of_messages`), and `message_count` is their number. `content` is the
@@ -171,8 +170,7 @@ def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
     return structs.replace(message, call_id=identity, given=None)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCall:
+class AskedCall(NamedTuple):
     """A request, the earlier call that it continues, and the messages of its agent so far."""
 
     prompt: RequestPrompt
@@ -408,7 +406,7 @@ def _normalized_length(prompt: RequestPrompt, answers: Sequence[AnswerPrefix]) -
     count = normalized.message_count
     if answers:
         count = answers[0].message_count
-    return len(normalized.messages(0, normalized.own)) + count
+    return normalized.own_count + count
 
 
 def _turn(asked: AskedCall, added: Sequence[int], normalized_length: int) -> Turn:

@@ -141,8 +141,7 @@ class MessageNormalizer:
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
         """Return the content of the messages that form one normalized message, or None if these messages are empty."""
         numbered = self.numbered(messages)
-        contents = self._contents[numbered.table]
-        key = (*numbered.numbers,)
+        contents, key = self._contents[numbered.table], (*numbered.numbers,)
         if key not in contents:
             contents[key] = self.content_of_new(messages)
         return contents[key]
@@ -257,10 +256,11 @@ class NormalizedPrompt:
     """A prompt of an agent in normalized form.
 
     `source` are the numbers of its messages in `table`. A normalized message is at the position where its last message
-    is, and `numbers` has the number of the normalized message at each position. `shape` has a byte for each position: `a` for a message of an assistant, `o`
-    for any other, and `-` if no message ends there; the number is 0 there. `answers` has the numbers of the assistant's
-    messages (`number_of_answer`), in their order. The first `own` positions are instructions that apply to this prompt
-    only. `sum` identifies the messages after these instructions, and the messages to which the prompt refers.
+    is, and `numbers` has the number of the normalized message at each position. `shape` has a byte for each position:
+    `a` for a message of an assistant, `o` for any other, and `-` if no message ends there. At these `silent` positions,
+    the number is 0. `answers` has the numbers of the assistant's messages (`number_of_answer`), in their order. The
+    first `own` positions are instructions that apply to this prompt only. `sum` identifies the messages after them, and
+    the messages to which the prompt refers (`sum_of_messages`).
 
     `before` is an earlier prompt of the agent that has the same messages, except those at the positions in `new`.
     `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt was
@@ -277,6 +277,7 @@ class NormalizedPrompt:
     numbers: SharedNumbers
     shape: bytes
     answers: SharedNumbers
+    silent: int
     own: int
     referred: ReferredTurn
     sum: int = 0
@@ -289,16 +290,24 @@ class NormalizedPrompt:
     def empty(cls, table: MessageTable) -> NormalizedPrompt:
         """Return a prompt without messages."""
         nothing = SharedNumbers(array("q"))
-        return cls(table, nothing, None, {}, nothing, b"", nothing, 0, ReferredTurn())
+        return cls(table, nothing, None, {}, nothing, b"", nothing, 0, 0, ReferredTurn())
 
     @property
     def message_count(self) -> int:
         """The number of normalized messages that the model saw, without the instructions of this request only."""
         return self.count_before(len(self.shape))
 
+    @property
+    def own_count(self) -> int:
+        """The number of the normalized messages that are instructions of this request only."""
+        return self.own - self.shape.count(_SILENT, 0, self.own)
+
     def count_before(self, position: int) -> int:
         """Return how many of these messages come before a position."""
-        return self.referred.message_count + position - self.own - self.shape.count(_SILENT, self.own, position)
+        silent = 0
+        if self.silent:
+            silent = self.shape.count(_SILENT, self.own, position)
+        return self.referred.message_count + position - self.own - silent
 
     def sum_before(self, position: int) -> int:
         """Return the sum of these messages before a position."""
@@ -351,6 +360,8 @@ class NormalizedPrompt:
 
     def answers_before(self, position: int) -> int:
         """Return how many messages of an assistant end before a position."""
+        if 2 * position > len(self.shape):
+            return len(self.answers) - self.shape.count(_ANSWER, position)
         return self.shape.count(_ANSWER, 0, position)
 
     def position_from_end(self, count: int) -> int:
@@ -425,6 +436,7 @@ class PromptNormalizer:
             before.numbers.continued(count, rest.numbers),
             before.shape[:count] + rest.shape,
             before.answers.continued(before.answers_before(count), rest.answers),
+            before.silent - before.shape.count(_SILENT, count) + rest.shape.count(_SILENT),
             min(instructions, len(source)),
             referred,
             new=rest.new,
@@ -444,7 +456,7 @@ class PromptNormalizer:
         numbers, middle = source.place(), len(source) // 2
         same_table = [earlier for earlier in reversed(self._earlier) if earlier.table is source.table]
         for earlier in same_table:
-            if numbers.shares_beginning(earlier.source) or numbers.is_equal_at(middle, earlier.source):
+            if numbers.is_aligned(earlier.source, middle):
                 return earlier
         for earlier in same_table:
             if len(numbers) and earlier.source.may_contain(numbers[middle]):

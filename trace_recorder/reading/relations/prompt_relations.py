@@ -21,7 +21,7 @@ run are read. If a run grows, `update` keeps the relations of the calls that are
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -335,19 +335,21 @@ class _ComparedCalls:
         it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
         messages = asked.prompt.reading.messages
-        gone = [self._messages.messages[number] for number in comparison.gone]
-        results = {message.call_id for message in gone if message.role == "tool"}
-        gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
+        digests = [self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new]
+        results, gone_digests = set(), defaultdict[bytes | None, int](int)
+        for number in comparison.gone:
+            message = self._messages.messages[number]
+            if message.role == "tool":
+                results.add(message.call_id)
+            gone_digests[self._digest_of(number, [message])] += 1
         added = []
-        for place in comparison.new:
-            if place in answers or asked.is_answer(place):
-                continue
+        for place, digest in zip(comparison.new, digests, strict=True):
             message = messages[place]
             is_before_answer = place < asked.continued.prefix_length
-            if is_before_answer and message.role == "tool" and message.call_id in results:
-                continue
-            digest = self._digest_of(numbers[place], messages[place : place + 1])
-            if digest is None and asked.continued.relation != "begins":
+            is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
+            is_empty_answer = digest is None and asked.continued.relation != "begins"
+            is_known = place in answers or asked.is_answer(place)
+            if is_known or is_empty_answer or is_changed_result:
                 continue
             if gone_digests[digest] > 0:
                 gone_digests[digest] -= 1
