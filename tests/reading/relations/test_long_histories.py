@@ -9,13 +9,10 @@ from random import Random
 
 import pytest
 
-from tests.counting import arguments_of, c_calls, calls
+from tests.counting import arguments_of, calls
 from trace_recorder import Trajectory
-from trace_recorder.reading.relations.normalized_prompts import (
-    MessageNormalizer,
-    NormalizedMessage,
-    PromptNormalizer,
-)
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, NormalizedMessage
+from trace_recorder.reading.relations.normalized_prompts import PromptNormalizer
 from trace_recorder.reading.relations.prompt_relations import PromptRelations
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import LLMInteraction, WithoutRawData
@@ -117,17 +114,14 @@ def run(histories: Histories, count: int) -> Trajectory:
 
 
 @ALL_HISTORIES
-@pytest.mark.parametrize("count_of", [calls, c_calls])
-def test_the_relation_of_a_call_costs_what_changed(
-    histories: Histories, count_of: Callable[[Callable[[], object]], int]
-) -> None:
-    """As many functions run for the relation of a call after 250 calls as after 100."""
+def test_the_relation_of_a_call_costs_what_changed(histories: Histories) -> None:
+    """As many functions run for the relation of a call after 300 calls as after 150."""
     costs = []
-    for count in (100, 250):
+    for count in (150, 300):
         made, relations = run(histories, count), PromptRelations()
         relations.update(made)
         relations.of(made.llm_interactions[-1 - MEASURED])
-        costs.append(count_of(lambda: relations.of(made.llm_interactions[-1])))  # noqa: B023 - it is called at once
+        costs.append(calls(lambda: relations.of(made.llm_interactions[-1])))  # noqa: B023 - it is called at once
 
     assert costs[1] < 1.1 * costs[0]
 

@@ -8,13 +8,8 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.reading.relations.normalized_prompts import (
-    MessageNormalizer,
-    NormalizedPrompt,
-    PlacedMessages,
-    PromptNormalizer,
-    sum_of_messages,
-)
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages, sum_of_messages
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer
 from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, ToolCall
 

@@ -13,7 +13,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trace_recorder.reading.relations.normalized_prompts import NormalizedMessage, NormalizedPrompt
+from trace_recorder.reading.relations.normalized_messages import NormalizedMessage
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence

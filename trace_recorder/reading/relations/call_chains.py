@@ -3,8 +3,8 @@
 A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
 that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
 OpenAI's requests name the call by `previous_response_id`, and Anthropic's threads by the id of a message. An agent that
-records only its newest messages also refers to its last call. Messages are compared after `normalized_prompts.py` has
-normalized them.
+records only its newest messages also refers to its last call. Messages are compared after `normalized_messages.py`
+has normalized them.
 
 If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
@@ -36,15 +36,13 @@ from trace_recorder.reading.relations.agent_history import (
     RepeatedAnswers,
     TurnRecord,
 )
-from trace_recorder.reading.relations.normalized_prompts import (
+from trace_recorder.reading.relations.normalized_messages import (
     MessageNormalizer,
     NormalizedMessage,
-    NormalizedPrompt,
-    PromptNormalizer,
-    ReferredTurn,
     is_instruction,
     sum_of_messages,
 )
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer, ReferredTurn
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction

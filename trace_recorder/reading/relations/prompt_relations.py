@@ -30,7 +30,7 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.locks import new_lock
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
