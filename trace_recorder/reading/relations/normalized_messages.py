@@ -82,7 +82,7 @@ class MessageNormalizer:
                 placed.ends.append(group.end)
         return placed
 
-    def groups(self, messages: NumberedMessages, start: int, stop: int) -> Iterator[_Group]:
+    def groups(self, messages: NumberedMessages, start: int, stop: int) -> Iterator[_NormalizedGroup]:
         """Yield the groups of the messages from `start` to before `stop` that form one normalized message each."""
         if start >= stop:
             return
@@ -100,7 +100,7 @@ class MessageNormalizer:
             call_id = None
             if first.role == "tool":
                 call_id = first.call_id or ""
-            yield _Group(contents[key], call_id, start + begin, start + end)
+            yield _NormalizedGroup(contents[key], call_id, start + begin, start + end)
             begin = end
 
     def number_of(
@@ -156,7 +156,7 @@ class MessageNormalizer:
         return self._others.prompt(messages)
 
 
-class _Group(NamedTuple):
+class _NormalizedGroup(NamedTuple):
     """The messages at the positions from `begin` to before `end`, which form one normalized message.
 
     `content` is None if they are empty. `call_id` is the id that a tool result has.
