@@ -133,12 +133,3 @@ def test_numbers_of_new_arrays_are_those_of_each_message(prompts: list[tuple[int
     for table, places in prompts:
         prompt = tables[table % 2].prompt(of(places))
         assert [*equal.numbers_of(prompt)] == [slow.numbers_of([message])[0] for message in prompt]
-
-
-@given(st.lists(st.integers(0, 9), max_size=9).map(sorted), st.integers(0, 9), st.integers(0, 9), st.integers(-1, 10))
-def test_sorted_elements_are_counted(elements: list[int], begin: int, end: int, value: int) -> None:
-    """A part of a sorted sequence counts its elements below a value, and up to it."""
-    part = SharedSequence(elements)[begin:end]
-
-    counts = part.count_below(value), part.count_up_to(value)
-    assert counts == (sum(one < value for one in part), sum(one <= value for one in part))

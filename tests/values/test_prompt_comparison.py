@@ -14,6 +14,7 @@ from trace_recorder.values.prompt_comparison import (
     EarlierLists,
     EarlierPrompts,
     Numbers,
+    SharedNumbers,
     changes_between,
     compare_prompts,
     ranges_of,
@@ -22,10 +23,37 @@ from trace_recorder.values.prompt_comparison import (
 NUMBERS = st.lists(st.integers(0, 6), max_size=14)
 
 
+def shared(numbers: list[int]) -> SharedNumbers:
+    """Return these numbers from the middle of an array."""
+    return SharedNumbers(array("q", [7, *numbers, 8]), 1, 1 + len(numbers))
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_shared_numbers_are_those_of_a_list(begin: list[int], some: list[int], other: list[int]) -> None:
+    """Numbers that continue the same numbers do not change each other. They are compared as lists are."""
+    beginning = SharedNumbers(array("q", begin))
+    prompts = {
+        (*begin, *some): beginning.continued(len(begin), array("q", some)),
+        (*begin, *other): beginning.continued(len(begin), array("q", other)),
+        (*begin[:2], *other): beginning.continued(len(begin[:2]), array("q", other)),
+        (*begin,): beginning,
+        (*other,): shared(other),
+    }
+    for expected, numbers in prompts.items():
+        count = len(expected) // 2
+        assert ((*numbers,), len(numbers), [*numbers.copy()]) == (expected, len(expected), [*expected])
+        assert [*numbers.backwards(count)] == [*reversed(expected[:count])]
+        assert [*numbers.first(count)] == [*expected[:count]]
+        for earlier, before in prompts.items():
+            assert numbers.extends(before) == (expected[: len(earlier)] == earlier)
+            assert applied(array("q", earlier), numbers.changes_from(before)) == array("q", expected)
+        assert all(map(numbers.may_contain, expected))
+
+
 @given(NUMBERS, NUMBERS)
 def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> None:
     """A message that only moved is neither new nor gone, and a prompt that begins with an earlier prompt extends it."""
-    comparison = compare_prompts(array("q", old), array("q", new))
+    comparison = compare_prompts(shared(old), shared(new))
 
     assert comparison.kept == (Counter(old) & Counter(new)).total()
     assert Counter(new[place] for place in comparison.new) == Counter(new) - Counter(old)
@@ -37,10 +65,10 @@ def test_the_most_similar_prompt_is_found() -> None:
     """The same prompt is found if there is one; otherwise the newest of the prompts with the most common messages."""
     prompts: EarlierPrompts[str] = EarlierPrompts(4)
     for name, numbers in [("gone", [1]), ("same", [1, 2]), ("other", [5, 6]), ("long", [1, 2, 3]), ("newest", [1, 4])]:
-        prompts.add(name, array("q", numbers))
+        prompts.add(name, shared(numbers))
 
     lists = ([1, 2], [1], [3, 2], [6], [9], [])
-    similar = [prompts.most_similar(array("q", numbers)) for numbers in lists]
+    similar = [prompts.most_similar(shared(numbers)) for numbers in lists]
 
     assert [found and found[0] for found in similar] == ["same", "newest", "long", "other", None, None]
 
@@ -52,10 +80,10 @@ def test_the_longest_extended_prompt_is_found() -> None:
     """
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
-        prompts.add(name, array("q", numbers))
-    numbers = array("q", [1, 2, 3])
+        prompts.add(name, shared(numbers))
+    numbers = shared([1, 2, 3])
 
-    assert prompts.extended_by(numbers, 1) == ("new", compare_prompts(array("q", [1, 2]), numbers))
+    assert prompts.extended_by(numbers, 1) == ("new", compare_prompts(shared([1, 2]), numbers))
     assert prompts.extended_by(numbers, 3) is None
 
 

@@ -94,8 +94,8 @@ def _prompt(call: LLMInteraction) -> _CallPrompt:
     messages = call.input_messages
     if not isinstance(messages, NumberedMessages):
         return _CallPrompt(call, messages, id(messages), 0, len(messages))
-    numbers, start, stop = messages.place()
-    return _CallPrompt(call, messages, id(numbers), start, stop)
+    place = messages.place()
+    return _CallPrompt(call, messages, id(place.array), place.start, place.stop)
 
 
 def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:

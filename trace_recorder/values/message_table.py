@@ -17,15 +17,14 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from array import array
-from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.prompt_comparison import Numbers, replace_kept
+from trace_recorder.values.prompt_comparison import Numbers, SharedNumbers, replace_kept
 from trace_recorder.values.structs import Struct, asdict
 
 Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this name in type hints
@@ -101,22 +100,6 @@ class SharedSequence(ImmutableSequence[Element]):
             return SharedSequence([*self, *others])
         elements.extend(others)
         return SharedSequence(elements, self._start)
-
-    def continued(self, count: int, others: Iterable[Element]) -> SharedSequence[Element]:
-        """Return the first `count` elements followed by `others`, as `self[:count].extended(others)` does."""
-        elements, stop = self._elements, self._start + count
-        if isinstance(elements, list) and stop == len(elements):
-            elements.extend(others)
-            return SharedSequence(elements, self._start)
-        return SharedSequence([*elements[self._start : stop], *others])
-
-    def count_below(self: SharedSequence[int], value: int) -> int:
-        """Return how many elements are smaller than a value. The elements are sorted."""
-        return bisect_left(self._elements, value, self._start, self._stop) - self._start
-
-    def count_up_to(self: SharedSequence[int], value: int) -> int:
-        """Return how many elements are not larger than a value. The elements are sorted."""
-        return bisect_right(self._elements, value, self._start, self._stop) - self._start
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -278,14 +261,6 @@ class _PutAway(Struct, frozen=True, gc=False):
     place: int
 
 
-class NumberRange(NamedTuple):
-    """A range of a shared array of numbers: from `start` to before `stop`."""
-
-    numbers: Numbers
-    start: int
-    stop: int
-
-
 class NumberedMessages(ImmutableSequence[Message]):
     """The messages of a table whose numbers are in an array from `start` to before `stop`.
 
@@ -301,12 +276,12 @@ class NumberedMessages(ImmutableSequence[Message]):
         self._start = start
         self._stop = len(numbers) if stop is None else stop
 
-    def place(self) -> NumberRange:
+    def place(self) -> SharedNumbers:
         """Return the shared array, and the range of these messages' numbers in it.
 
         Do not change the array.
         """
-        return NumberRange(self._numbers, self._start, self._stop)
+        return SharedNumbers(self._numbers, self._start, self._stop)
 
     @property
     def numbers(self) -> Numbers:
@@ -428,13 +403,18 @@ class EqualMessages:
         self._newest: dict[MessageTable, tuple[Numbers, Numbers]] = {}
 
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
-        """Return the numbers of the messages of a prompt.
+        """Return the numbers of the messages of a prompt."""
+        return self.shared_numbers_of(prompt).copy()
+
+    def shared_numbers_of(self, prompt: Sequence[Message]) -> SharedNumbers:
+        """Return the numbers of the messages of a prompt. They are not copied.
 
         The prompts of a conversation share one array of the table's numbers. The results for that array are remembered,
         so only new messages cost work.
         """
         messages = self._equal.numbered(prompt)
-        numbers, start, stop = messages.place()
+        place = messages.place()
+        numbers, stop = place.array, place.stop
         known = self._lists.pop(id(numbers), None)
         if known is None:
             known = numbers, self._numbers_of_array(NumberedMessages(messages.table, numbers, 0, stop))
@@ -445,7 +425,7 @@ class EqualMessages:
         if len(self._lists) > MAX_LISTS:
             self._lists.popitem(last=False)
         self._newest[messages.table] = known
-        return equal[start:stop]
+        return SharedNumbers(equal, place.start, stop)
 
     def _numbers_of_array(self, messages: NumberedMessages) -> Numbers:
         """Return the numbers of messages of a new array. They often differ little from those of the newest array."""

@@ -1,6 +1,7 @@
 """Compares two prompts. `reading/relations/prompt_relations.py` chooses the earlier prompt for all other code.
 
-Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
+Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). The prompts of a
+conversation share one array (`SharedNumbers`), so a prompt that only adds messages is compared at once. A prompt
 
 - `extends` an earlier prompt if it begins with all messages of that prompt,
 - `refers` to an earlier prompt if the request names the earlier response by its id and does not repeat the messages,
@@ -18,15 +19,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count, pairwise, repeat
 from operator import ne, sub
+from sys import byteorder
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 MAX_SMALL_CHANGE = 8
 """Changes that remove at most this many numbers, and insert at most as many, are tried before the rest is aligned."""
+
+MAX_COMPARED = 4096
+"""At most this many elements are copied to compare them. The copies then stay in the cache of the processor."""
 
 Numbers: TypeAlias = "array[int]"
 Ranges = list[list[int]]
@@ -39,6 +44,93 @@ class Change(NamedTuple):
     position: int
     removed: int
     inserted: Numbers
+
+
+class SharedNumbers:
+    """The numbers of an array from `start` to before `stop`.
+
+    The prompts of a conversation share the array. The array may grow, but must not change otherwise.
+    """
+
+    __slots__ = ("array", "start", "stop")
+
+    def __init__(self, numbers: Numbers, start: int = 0, stop: int | None = None) -> None:
+        self.array = numbers
+        self.start = start
+        self.stop = len(numbers) if stop is None else stop
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, index: int) -> int:
+        """Return a number. The index is not negative."""
+        return self.array[self.start + index]
+
+    def __iter__(self) -> Iterator[int]:
+        return map(self.array.__getitem__, range(self.start, self.stop))
+
+    def backwards(self, end: int | None = None) -> Iterator[int]:
+        """Yield the numbers before the index `end`, from the last to the first."""
+        stop = self.stop if end is None else self.start + end
+        return map(self.array.__getitem__, range(stop - 1, self.start - 1, -1))
+
+    def copy(self, begin: int = 0, end: int | None = None) -> Numbers:
+        """Return a copy of the numbers from `begin` to before `end`."""
+        return self.array[self.start + begin : self.stop if end is None else self.start + end]
+
+    def first(self, count: int) -> SharedNumbers:
+        """Return the first `count` numbers."""
+        return SharedNumbers(self.array, self.start, self.start + count)
+
+    def continued(self, count: int, others: Numbers) -> SharedNumbers:
+        """Return the first `count` numbers followed by `others`.
+
+        If the array ends after the first `count` numbers, it is extended. Otherwise these numbers are copied.
+        """
+        if self.start + count == len(self.array):
+            self.array.extend(others)
+            return SharedNumbers(self.array, self.start)
+        return SharedNumbers(self.copy(0, count) + others)
+
+    def shares_beginning(self, other: SharedNumbers) -> bool:
+        """Whether both begin at the same place of one array, and so are equal up to the end of the shorter one."""
+        return self.array is other.array and self.start == other.start
+
+    def is_aligned(self, other: SharedNumbers, index: int) -> bool:
+        """Whether both share their beginning, or have the same number at an index, which is not negative."""
+        if self.array is other.array and self.start == other.start:
+            return True
+        place, other_place = self.start + index, other.start + index
+        return place < self.stop and other_place < other.stop and self.array[place] == other.array[other_place]
+
+    def may_contain(self, number: int) -> bool:
+        """Whether the bytes of a number are in the array. This is much faster than to compare numbers."""
+        return number.to_bytes(self.array.itemsize, byteorder) in self.array.tobytes()
+
+    def extends(self, earlier: SharedNumbers) -> bool:
+        """Whether these numbers begin with all numbers of `earlier`."""
+        length = earlier.stop - earlier.start
+        end = self.start + length
+        if end > self.stop:
+            return False
+        if length and self.array[end - 1] != earlier.array[earlier.stop - 1]:
+            return False
+        return self.shares_beginning(earlier) or equal_length(self.whole(), 0, earlier.whole(), 0) >= length
+
+    def changes_from(self, earlier: SharedNumbers) -> list[Change]:
+        """Return the changes that turn the numbers `earlier` into these numbers, in the order of their positions."""
+        if not self.shares_beginning(earlier):
+            return changes_between(earlier.whole(), self.whole())
+        same = min(len(self), len(earlier))
+        if len(self) == len(earlier):
+            return []
+        return [Change(same, len(earlier) - same, self.copy(same))]
+
+    def whole(self) -> Numbers:
+        """Return the numbers as an array, which must not be changed. It is the shared array if that has no others."""
+        if self.start == 0 and self.stop == len(self.array):
+            return self.array
+        return self.copy()
 
 
 def changes_between(old: Numbers, new: Numbers) -> list[Change]:
@@ -96,7 +188,7 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
         return 0
     done, size = 0, 16
     while done < length and old[at_old + done : at_old + done + size] == new[at_new + done : at_new + done + size]:
-        done, size = done + size, size * 2
+        done, size = done + size, min(size * 2, MAX_COMPARED)
     while done < length and (size := size // 2):
         if old[at_old + done : at_old + done + size] == new[at_new + done : at_new + done + size]:
             done += size
@@ -220,19 +312,22 @@ class Comparison:
         return _inserted_places(self.changes)
 
 
-def compare_prompts(earlier: Numbers, prompt: Numbers) -> Comparison:
+def compare_prompts(earlier: SharedNumbers, prompt: SharedNumbers) -> Comparison:
     """Compare a prompt with an earlier prompt."""
-    changes = changes_between(earlier, prompt)
+    changes = prompt.changes_from(earlier)
     if all(change.position == len(earlier) for change in changes):
         return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
-    gone = Counter(n for change in changes for n in earlier[change.position : change.position + change.removed])
+    gone = defaultdict[int, int](int)
+    for change in changes:
+        for number in earlier.copy(change.position, change.position + change.removed):
+            gone[number] += 1
     new = []
     for place in _inserted_places(changes):
         if gone[prompt[place]]:
             gone[prompt[place]] -= 1
         else:
             new.append(place)
-    return Comparison(changes, len(prompt) - len(new), new, [*gone.elements()])
+    return Comparison(changes, len(prompt) - len(new), new, [*chain.from_iterable(map(repeat, gone, gone.values()))])
 
 
 def _inserted_places(changes: Iterable[Change]) -> Iterator[int]:
@@ -247,36 +342,37 @@ class EarlierPrompts(Generic[Name]):
     """The newest prompts of an agent, each under a name that the caller chooses. At most `limit` are remembered."""
 
     def __init__(self, limit: int = MAX_EARLIER_PROMPTS) -> None:
-        self._prompts: deque[tuple[Name, Numbers]] = deque(maxlen=limit)
+        self._prompts: deque[tuple[Name, SharedNumbers]] = deque(maxlen=limit)
 
-    def add(self, name: Name, numbers: Numbers) -> None:
+    def add(self, name: Name, numbers: SharedNumbers) -> None:
         """Remember a prompt."""
         self._prompts.append((name, numbers))
 
-    def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
+    def extended_by(self, numbers: SharedNumbers, at_least: int) -> tuple[Name, Comparison] | None:
         """Return the name of the longest earlier prompt with which `numbers` begins, and the comparison with it.
 
         If several earlier prompts are equal, return the newest. Return None if `numbers` begins with no earlier prompt
         of `at_least` messages or more.
         """
-        longest: tuple[Name, Numbers] | None = None
+        longest: tuple[Name, SharedNumbers] | None = None
         for name, prompt in reversed(self._prompts):
             length = len(prompt)
-            if at_least <= length <= len(numbers) and numbers[:length] == prompt:
+            if at_least <= length and numbers.extends(prompt):
                 longest, at_least = (name, prompt), length + 1
         if longest is None:
             return None
         name, prompt = longest
         return name, compare_prompts(prompt, numbers)
 
-    def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
+    def most_similar(self, numbers: SharedNumbers) -> tuple[Name, Comparison] | None:
         """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
 
         If several prompts share the same number of messages, return one that equals `numbers`, or else the newest.
         Return None if no earlier prompt shares a message.
         """
-        if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
-            return self.extended_by(numbers, len(numbers))
+        equal = self.extended_by(numbers, max(1, len(numbers)))
+        if equal is not None:
+            return equal
         best: tuple[Name, Comparison] | None = None
         kept = 0
         for name, earlier in reversed(self._prompts):

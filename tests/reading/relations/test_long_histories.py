@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
 import pytest
 
-from tests.counting import arguments_of
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, PromptNormalizer
+from tests.counting import arguments_of, calls
+from trace_recorder import Trajectory
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, NormalizedMessage
+from trace_recorder.reading.relations.normalized_prompts import PromptNormalizer
+from trace_recorder.reading.relations.prompt_relations import PromptRelations
 from trace_recorder.values.history_deltas import MessageDeltas
-from trace_recorder.values.message_table import MessageTable
-from trace_recorder.values.messages import Message, ToolCall
+from trace_recorder.values.llm_interaction import LLMInteraction, WithoutRawData
+from trace_recorder.values.message_table import MessageTable, NumberedMessages
+from trace_recorder.values.messages import LLMResponse, Message, RequestReading, ToolCall
 
 WINDOW = 40
 MAX_CHANGED = 3
 """Each call adds two messages, and edits at most one."""
+MEASURED = 60
+"""The cost of this many calls is measured. A history is compacted three times in them."""
+Histories = Callable[[], Iterator[list[Message]]]
 
 
 def growing() -> Iterator[list[Message]]:
@@ -44,6 +53,99 @@ def edited() -> Iterator[list[Message]]:
             place = 1 + 2 * chosen.randint(1, number)
             replaced[place] = Message("tool", f"[trimmed {number}]", call_id=history[place].call_id)
         yield [replaced.get(place, message) for place, message in enumerate(history)]
+
+
+def compacted() -> Iterator[list[Message]]:
+    """Yield a history that is replaced by a summary when it is long."""
+    begin, summary = 2, Message("user", "mend it")
+    for number, history in enumerate(growing()):
+        if len(history) - begin > WINDOW:
+            begin, summary = len(history) - 4, Message("user", f"summary {number}")
+        yield [history[0], summary, *history[begin:]]
+
+
+ALL_HISTORIES = pytest.mark.parametrize("histories", [growing, sliding, compacted, edited])
+
+
+def prompts_of(histories: Histories, count: int) -> Iterator[NumberedMessages]:
+    """Yield this many prompts of a history. If a prompt extends the one before it, they share an array."""
+    table = MessageTable()
+    prompt = table.prompt()
+    for messages in islice(histories(), count):
+        shared = len(prompt)
+        if shared and [*prompt] != messages[:shared]:
+            prompt, shared = table.prompt(), 0
+        prompt = prompt.extended(messages[shared:])
+        yield prompt
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRequest(WithoutRawData):
+    """A request that has been read."""
+
+    reading: RequestReading
+
+    def request(self) -> RequestReading:
+        return self.reading
+
+    def request_without_messages(self) -> RequestReading:
+        return self.reading
+
+    def has_request(self) -> bool:
+        return True
+
+
+def run(histories: Histories, count: int) -> Trajectory:
+    """Return a run of this many calls with such a history."""
+    answers = (history[-2] for history in islice(growing(), 1, None))
+    made = [
+        LLMInteraction(
+            timestamp="2025-06-12T20:00:00+00:00",
+            provider="openai",
+            model="m",
+            response=LLMResponse(answer.content, tool_calls=answer.tool_calls),
+            interaction_id=f"llm_{number}",
+            api="openai-chat",
+            source=KnownRequest(RequestReading(prompt)),
+        )
+        for number, (prompt, answer) in enumerate(zip(prompts_of(histories, count), answers, strict=False))
+    ]
+    return Trajectory(llm_interactions=made)
+
+
+@ALL_HISTORIES
+def test_the_relation_of_a_call_costs_what_changed(histories: Histories) -> None:
+    """As many functions run for the relation of a call after 300 calls as after 150."""
+    costs = []
+    for count in (150, 300):
+        made, relations = run(histories, count), PromptRelations()
+        relations.update(made)
+        relations.of(made.llm_interactions[-1 - MEASURED])
+        costs.append(calls(lambda: relations.of(made.llm_interactions[-1])))  # noqa: B023 - it is called at once
+
+    assert costs[1] < 1.1 * costs[0]
+
+
+class ReadMessages(dict[int, NormalizedMessage]):
+    """Normalized messages by their numbers. `count` is how often one was read."""
+
+    count = 0
+
+    def __getitem__(self, number: int) -> NormalizedMessage:
+        self.count += 1
+        return super().__getitem__(number)
+
+
+@ALL_HISTORIES
+def test_kept_messages_are_not_read(histories: Histories) -> None:
+    """To normalize a prompt, and for its sum, only its new messages and those that are gone are read."""
+    normalizer = MessageNormalizer()
+    read = normalizer.messages = ReadMessages()
+    prompts = PromptNormalizer(normalizer)
+    for prompt in prompts_of(histories, 400):
+        prompts.normalize(prompt, 0, None)
+
+    assert read.count <= 12 * 400
 
 
 @pytest.mark.parametrize("calls", [200, 400])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.reading.relations.normalized_prompts import (
-    MessageNormalizer,
-    NormalizedPrompt,
-    PlacedMessages,
-    PromptNormalizer,
-    prefix_sums,
-)
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages, sum_of_messages
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer
 from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, ToolCall
 
@@ -33,12 +29,16 @@ PLACES = st.lists(st.integers(0, len(POOL) - 1), max_size=7)
 EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_size=8)
 
 
-def facts(prompt: NormalizedPrompt | PlacedMessages) -> list[Hashable]:
+def facts(prompt: NormalizedPrompt) -> list[Hashable]:
     """Return the positions and the keys of the messages, which have the calls that they answer."""
-    return [
-        (begin, end, message.key, message.call_id)
-        for message, begin, end in zip(prompt.messages, prompt.begins, prompt.ends, strict=True)
-    ]
+    positions = [position for position in range(len(prompt.shape)) if not prompt.is_silent(position)]
+    messages = map(prompt.message_at, positions)
+    return [(position + 1, message.key, message.call_id) for position, message in zip(positions, messages, strict=True)]
+
+
+def facts_alone(placed: PlacedMessages) -> list[Hashable]:
+    """Return the same of messages that were normalized without other prompts."""
+    return [(end, message.key, message.call_id) for message, end in zip(placed.messages, placed.ends, strict=True)]
 
 
 @given(PLACES, EDITS, st.integers(0, 2))
@@ -52,14 +52,36 @@ def test_a_prompt_is_normalized_as_if_it_were_alone(
         history = [*history[:at], *inserted[: removed + 1], *history[at + removed :], *inserted[removed + 1 :]]
         messages = table.prompt(POOL[place] for place in history)
         alone = normalizer.normalize(messages)
-        one_by_one = alone.messages
+        own = min(instructions, len(history))
 
-        prompt = prompts.normalize(messages, min(instructions, len(history)), None)
+        prompt = prompts.normalize(messages, own, None)
 
-        assert facts(prompt) == facts(alone)
-        assert [*prompt.answer_places] == [at for at, one in enumerate(one_by_one) if one.content.role == "assistant"]
-        assert [*prompt.prefixes] == [*prefix_sums(one_by_one[prompt.own :])]
+        assert facts(prompt) == facts_alone(alone)
+        assert prompt.messages() == [*prompt.forwards()] == [*prompt.backwards()][::-1]
+        answers = [
+            end - 1 for end, one in zip(alone.ends, alone.messages, strict=True) if one.content.role == "assistant"
+        ]
+        assert prompt.first_answers(len(prompt.answers)) == answers
+        assert [prompt.answers_before(place) for place in answers] == [*range(len(answers))]
+        assert [*prompt.answers] == [normalizer.number_of_answer(prompt.message_at(place).content) for place in answers]
+        after_own = [one for end, one in zip(alone.ends, alone.messages, strict=True) if end > own]
+        sums = [sum_of_messages(after_own[:count], 0) for count in range(len(after_own) + 1)]
+        assert [sums[0], *prompt.sums_from(own)] == sums
+        assert (prompt.sum, prompt.sum_before(own), prompt.message_count) == (sums[-1], 0, len(after_own))
+        assert prompt.own_count + prompt.message_count == len(alone.messages)
         assert prompt.has_instructions == any(POOL[place].role == "system" for place in history)
         if prompt.before is not None:
-            kept = {*range(len(one_by_one))} - {*prompt.new}
-            assert {prompt.messages[place].key for place in kept} <= {one.key for one in prompt.before.messages}
+            kept = {
+                one.key
+                for position, one in enumerate(map(prompt.by_number.get, prompt.numbers))
+                if one and position not in prompt.new
+            }
+            assert kept <= {one.key for one in prompt.before.forwards()}
+
+
+def test_sums_tell_sequences_apart() -> None:
+    """Two sequences have the same sum only if they have the same messages in the same order."""
+    messages = MessageNormalizer().normalize(MessageTable(POOL).prompt(POOL)).messages
+    sequences = [chosen for length in range(4) for chosen in permutations(messages, length)]
+
+    assert len({sum_of_messages(sequence, 0) for sequence in sequences}) == len(sequences)

@@ -20,7 +20,7 @@ from itertools import chain, repeat
 from typing import Literal
 
 from trace_recorder.figures.conversations.steps_of_turns import message_of_result
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer, PlacedMessages
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages
 from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep

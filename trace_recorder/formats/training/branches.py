@@ -20,7 +20,7 @@ from trace_recorder.figures.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.formats.format_writer import LeftOut
 from trace_recorder.formats.left_out import CHOICES, OTHER_CALLS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, choice_of
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.structs import replace

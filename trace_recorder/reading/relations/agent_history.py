@@ -9,32 +9,45 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter, eq
+from typing import NamedTuple
 
-from trace_recorder.reading.relations.normalized_prompts import NormalizedMessage, NormalizedPrompt
+from trace_recorder.reading.relations.normalized_messages import NormalizedMessage
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt
 from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
-from trace_recorder.values.prompt_comparison import equal_length
+from trace_recorder.values.prompt_comparison import SharedNumbers, equal_length
 
-key_of_message = attrgetter("key")
 AnswerRef = tuple[Turn, int]
 """A turn, and the index of one of its answers."""
-RepeatedAnswers = Mapping[int, AnswerRef]
-"""Maps positions among the normalized messages of a prompt to the recorded answers at these positions."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class RepeatedAnswers(NamedTuple):
+    """The recorded answers in a prompt, by the positions where they end.
+
+    They are all messages of an assistant from the position `first` to `last`, and those at the positions in `others`.
+    `size` is how many they are. If the prompt has no recorded answer, `last` is -1.
+    """
+
+    first: int = 0
+    last: int = -1
+    size: int = 0
+    others: Collection[int] = ()
+
+
+NO_ANSWERS = RepeatedAnswers()
+
+
+class TurnRecord(NamedTuple):
     """The facts about an answered turn that stay in memory.
 
     The prefix of a turn consists of the messages of its prompt, followed by its first answer. Instructions that apply
     to this prompt only are not part of the prefix. `prefix_sum` identifies the messages of the prefix (`prefix_sums`),
     and `message_count` is their number. `answers` are the contents of the turn's answers. `answer_count` is the number
     of answers that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns
-    before this turn in its chain, and `earlier_keys` are the keys of these answers.
+    before this turn in its chain, and `earlier_numbers` are the numbers of these answers (`number_of_answer`).
     """
 
     number: int
@@ -44,7 +57,7 @@ class TurnRecord:
     instructions_digest: bytes
     answer_count: int
     earlier_answers: SharedSequence[AnswerRef]
-    earlier_keys: SharedSequence[Hashable]
+    earlier_numbers: SharedNumbers
 
     def answer(self, choice: int) -> NormalizedContent | None:
         """Return the answer with the index `choice`, or the first answer if there is no such answer."""
@@ -69,34 +82,41 @@ class AgentMessages:
 
     # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
-    def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
-        """Find the recorded answers in a prompt.
+    def last_answer(self, prompt: NormalizedPrompt) -> tuple[int, AnswerRef] | None:
+        """Return the position and the turn of the last recorded answer in a prompt, or None."""
+        position = prompt.last_answer(len(prompt.shape))
+        while position >= 0:
+            answer = self._latest_answer(prompt.message_at(position).content, None)
+            if answer is not None:
+                return position, answer
+            position = prompt.last_answer(position)
+        return None
+
+    def find_answers(self, prompt: NormalizedPrompt, position: int, answer: AnswerRef) -> tuple[RepeatedAnswers, int]:
+        """Find the recorded answers in a prompt, of which the last is `answer` at a position.
 
         Return the answers. Also return how many of them, counted from the end of the prompt, follow each other in their
         chain without a missing answer.
         """
-        answers: dict[int, AnswerRef] = {}
-        turn: Turn | None = None
-        unbroken, has_gap, remaining = 0, False, len(prompt.answer_places)
-        while remaining:
-            remaining -= 1
-            place = prompt.answer_places[remaining]
-            content = prompt.messages[place].content
+        before = prompt.answers_before(position)
+        earlier = self._answers_in_a_row(answer[0], prompt, before)
+        unbroken = 1 + len(earlier)
+        turn = answer[0]
+        if earlier:
+            turn = earlier[0][0]
+        others, has_gap, first = [], False, 0
+        for place in reversed(prompt.first_answers(before - len(earlier))):
+            first = first or place + 1
+            content = prompt.message_at(place).content
             expected = self._answer_before(turn, content)
-            answer = expected or self._latest_answer(content, turn)
-            if answer is None:
+            other = expected or self._latest_answer(content, turn)
+            if other is None:
                 continue
-            has_gap = has_gap or (turn is not None and expected is None)
+            has_gap = has_gap or expected is None
             unbroken += not has_gap
-            answers[place] = answer
-            if turn is None:
-                earlier = self._answers_in_a_row(answer[0], prompt, remaining)
-                answers |= zip(prompt.answer_places[remaining - len(earlier) : remaining], earlier, strict=True)
-                unbroken, remaining = unbroken + len(earlier), remaining - len(earlier)
-                if earlier:
-                    answer = earlier[0]
-            turn = answer[0]
-        return answers, unbroken
+            others.append(place)
+            turn = other[0]
+        return RepeatedAnswers(first, position, 1 + len(earlier) + len(others), others), unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
         """Return the answers that preceded the answer of `turn`, if the prompt repeats them.
@@ -105,20 +125,11 @@ class AgentMessages:
         recorded answers, return an empty sequence.
         """
         record = self.records[turn]
-        count = min(end, len(record.earlier_keys))
-        start = len(record.earlier_keys) - count
-        messages = [*prompt.messages]
-        answers = map(messages.__getitem__, prompt.answer_places[end - count : end])
-        if not all(map(eq, map(key_of_message, answers), record.earlier_keys[start:])):
+        recorded = record.earlier_numbers
+        count = min(end, len(recorded))
+        if prompt.answers.copy(end - count, end) != recorded.copy(len(recorded) - count):
             return ()
-        return record.earlier_answers[start:]
-
-    def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
-        """Whether a message from the position `begin` on is a recorded answer."""
-        return any(
-            message.content.role == "assistant" and self._latest_answer(message.content, None)
-            for message in messages[begin:]
-        )
+        return record.earlier_answers[len(recorded) - count :]
 
     def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:
         """Return the answer that preceded the answer of a turn, if that earlier answer has this content.
@@ -150,13 +161,13 @@ class AgentMessages:
                 return answers[end - 1][1:]
         return None
 
-    def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
+    def chain_of(self, prompt: NormalizedPrompt, instructions: str) -> Turn | None:
         """Find the chain of a prompt that has no recorded answer. Return the first turn of the chain, or None.
 
         The instructions of the chain must be similar to `instructions`. The chain must also have a message of the
         prompt, or else be the chain of the agent's last turn.
         """
-        for message in reversed(messages):
+        for message in prompt.backwards():
             start = self._chain_of_message.get(message.key)
             if start is not None and self.has_similar_instructions(start, instructions):
                 return start
@@ -174,24 +185,26 @@ class AgentMessages:
 
     # ── what a turn adds ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def claim(
-        self, turn: Turn, prompt: NormalizedPrompt, added: Iterable[NormalizedMessage], instructions: str
-    ) -> None:
+    def claim(self, turn: Turn, prompt: NormalizedPrompt, appended_from: int, instructions: str) -> None:
         """Assign the messages of a turn's prompt to the turn's chain.
 
-        If the history did not change, `added` are the messages that the prompt adds to it. Otherwise `instructions`
-        replaces the instructions of the chain. Messages that the prompt repeats are assigned to the chain already,
-        unless a turn of a different chain was added in between.
+        If the history did not change, the prompt adds the messages from the position `appended_from` on. Otherwise
+        `instructions` replaces the instructions of the chain. Messages that the prompt repeats are assigned to the
+        chain already, unless a turn of a different chain was added in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
             self._claimed_by, self._claims = start, self._claims + 1
         repeats_claimed = prompt.before is not None and prompt.before.claim == self._claims
+        added: Iterable[NormalizedMessage]
+        if turn.exact:
+            added = prompt.messages(appended_from)
+        elif repeats_claimed:
+            added = map(prompt.message_at, prompt.new)
+        else:
+            added = prompt.forwards()
         if not turn.exact:
             self._instructions[start] = instructions
-            added = prompt.messages
-            if repeats_claimed:
-                added = map(prompt.messages.__getitem__, prompt.new)
         self._chain_of_message.update((message.key, start) for message in added)
         if repeats_claimed or not turn.exact:
             prompt.claim = self._claims

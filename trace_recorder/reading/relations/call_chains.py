@@ -3,8 +3,8 @@
 A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
 that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
 OpenAI's requests name the call by `previous_response_id`, and Anthropic's threads by the id of a message. An agent that
-records only its newest messages also refers to its last call. Messages are compared after `normalized_prompts.py` has
-normalized them.
+records only its newest messages also refers to its last call. Messages are compared after `normalized_messages.py`
+has normalized them.
 
 If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
@@ -18,43 +18,45 @@ A digest of each distinct message, and the new messages of each prompt, stay in 
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import compress, count
+from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.reading.relations.agent_history import (
+    NO_ANSWERS,
     AgentMessages,
     AnswerRef,
     RepeatedAnswers,
     TurnRecord,
 )
-from trace_recorder.reading.relations.normalized_prompts import (
+from trace_recorder.reading.relations.normalized_messages import (
     MessageNormalizer,
     NormalizedMessage,
-    NormalizedPrompt,
-    PromptNormalizer,
     is_instruction,
-    prefix_sums,
+    sum_of_messages,
 )
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer, ReferredTurn
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
-from trace_recorder.values.prompt_comparison import Relation
+from trace_recorder.values.prompt_comparison import Relation, SharedNumbers
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation:
+class Continuation(NamedTuple):
     """The relation of a request to the earlier calls, and the turn that the request continues, if any.
 
-    `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers among the
-    normalized messages of the request.
+    `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers in the
+    request.
     """
 
     relation: Relation
@@ -62,16 +64,15 @@ class Continuation:
     choice: int = 0
     exact: bool = False
     prefix_length: int = 0
-    answers: RepeatedAnswers = field(default_factory=dict)
+    answers: RepeatedAnswers = NO_ANSWERS
     chain_start: Turn | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPrefix:
+class AnswerPrefix(NamedTuple):
     """An answer and all messages before it.
 
-    `sum` identifies all these messages (`prefix_sums`), and `message_count` is their number. `content` is the content
-    of the answer, or None if the answer is empty.
+    `sum` identifies all these messages (`sum_of_messages`), and `message_count` is their number. `content` is the
+    content of the answer, or None if the answer is empty.
     """
 
     sum: int
@@ -79,49 +80,33 @@ class AnswerPrefix:
     message_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RequestPrompt:
     """A request with its normalized prompt.
 
-    If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of the messages of that
-    turn.
+    `instructions_digest` is a digest of the instructions that apply to this request only.
     """
 
     call: LLMInteraction
     reading: RequestReading
     normalized: NormalizedPrompt
-    start_sum: int = 0
-    start_count: int = 0
+    instructions_digest: bytes
 
     @classmethod
     def of(
         cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
     ) -> RequestPrompt:
         """Normalize a request. `referred` is the record of the turn that the request refers to, if any."""
+        agent = key_of_agent(call)
         if referred is None:
-            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, key_of_agent(call)))
-        place, start = referred.message_count, referred.prefix_sum
-        normalized = prompts.normalize_after(
-            referred.answers[0], reading.messages, reading.instructions, key_of_agent(call), place, start
-        )
-        return cls(call, reading, normalized, start, place)
+            normalized = prompts.normalize(reading.messages, reading.instructions, agent)
+        else:
+            turn = ReferredTurn(referred.answers[0], referred.message_count, referred.prefix_sum)
+            normalized = prompts.normalize_after(turn, reading.messages, reading.instructions, agent)
+        own = normalized.messages(0, normalized.own)
+        return cls(call, reading, normalized, b"".join([message.content.digest for message in own]))
 
-    @property
-    def messages(self) -> Sequence[NormalizedMessage]:
-        """The normalized messages of the request."""
-        return self.normalized.messages
-
-    @property
-    def message_count(self) -> int:
-        """The number of normalized messages that the model saw, without the instructions of this request only."""
-        return self.start_count + len(self.normalized.prefixes)
-
-    @property
-    def instructions_digest(self) -> bytes:
-        """A digest of the instructions that apply to this request only."""
-        return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
-
-    @property
+    @cached_property
     def instructions(self) -> str:
         """The text of the instructions at the beginning of the request."""
         messages = self.reading.messages
@@ -134,19 +119,16 @@ class RequestPrompt:
         The prompt may end with a message of the assistant, which the model completes. That message and the answer then
         form one message.
         """
-        messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
-        is_begun = bool(normalized) and normalized[-1].is_answer and self.normalized.ends[-1] == len(messages)
-        begin, before = len(messages), normalized
-        if is_begun:
-            begin, before = self.normalized.begins[-1], normalized[:-1]
-        content = normalizer.content_of([*messages[begin:], answer])
-        start, place = self.start_sum, self.start_count + len(before)
-        if before:
-            start = self.normalized.prefixes[len(before) - 1]
+        prompt = self.normalized
+        begin = end = len(prompt.shape)
+        if end > prompt.own and prompt.is_answer(end - 1):
+            while begin > prompt.own and prompt.is_assistant(begin - 1):
+                begin -= 1
+        content = normalizer.content_of_new([*self.reading.messages[begin:], answer])
+        place, before = prompt.count_before(begin), prompt.sum_before(begin)
         if content is None:
-            return AnswerPrefix(start, None, place)
-        [after] = prefix_sums([NormalizedMessage(content)], place, start)
-        return AnswerPrefix(after, content, place + 1)
+            return AnswerPrefix(before, None, place)
+        return AnswerPrefix(sum_of_messages([NormalizedMessage(content)], place, before), content, place + 1)
 
     def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
         """Return the messages after the answer that the request continues.
@@ -154,10 +136,11 @@ class RequestPrompt:
         Tool results get the call ids of the recorded answer.
         """
         messages = self.reading.messages[continued.prefix_length :]
-        place = max(continued.answers, default=None)
-        if continued.previous is None or place is None:
+        place = continued.answers.last
+        if continued.previous is None or place < 0:
             return tuple(messages)
-        sent, recorded = self.messages[place].content.calls, continued.previous.answer(continued.choice).tool_calls
+        sent = self.normalized.message_at(place).content.calls
+        recorded = continued.previous.answer(continued.choice).tool_calls
         ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
         return tuple(_with_call_id(message, ids) for message in messages)
 
@@ -185,8 +168,7 @@ def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
     return structs.replace(message, call_id=identity, given=None)
 
 
-@dataclass(frozen=True, slots=True)
-class AskedCall:
+class AskedCall(NamedTuple):
     """A request, the earlier call that it continues, and the messages of its agent so far."""
 
     prompt: RequestPrompt
@@ -194,18 +176,22 @@ class AskedCall:
     history: AgentMessages
 
     @property
-    def appended(self) -> Sequence[NormalizedMessage]:
-        """The messages that the request adds to the turn that it continues, if it did not change the history."""
-        messages, continued = self.prompt.messages, self.continued
-        if continued.relation == "extends":
-            return messages[max(continued.answers) + 1 :]
-        return messages[self.prompt.normalized.own :]
+    def appended_from(self) -> int:
+        """The position from which on the request adds messages to the turn that it continues.
+
+        It is only known if the request did not change the history.
+        """
+        if self.continued.relation == "extends":
+            return self.continued.answers.last + 1
+        return self.prompt.normalized.own
 
     def is_answer(self, position: int) -> bool:
         """Whether the message at a position of the prompt is one in which the agent sent an answer back."""
-        normalized = self.prompt.normalized
-        place = normalized.begins.count_up_to(position) - 1
-        return place in self.continued.answers and position < normalized.ends[place]
+        prompt, answers = self.prompt.normalized, self.continued.answers
+        while prompt.is_silent(position):
+            position += 1
+        is_among = answers.first <= position <= answers.last or position in answers.others
+        return is_among and prompt.is_answer(position)
 
 
 MAX_UNANSWERED = 256
@@ -216,7 +202,7 @@ _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 class CallChains:
     """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue no other call.
 
-    An answer is looked up by its agent, its instructions, and the sum (`prefix_sums`) of the messages up to the answer.
+    An answer is looked up by its agent, its instructions, and the sum (`sum_of_messages`) of the messages up to it.
     The agent is part of the key, because several agents may get the same prompt and answer. A second lookup leaves out
     the agent, because an agent may continue the history of a different agent.
     """
@@ -243,7 +229,8 @@ class CallChains:
             prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
             return AskedCall(prompt, self._continue_by_reference(prompt, referred), history)
         prompt = RequestPrompt.of(call, reading, self._prompts, None)
-        continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
+        last = history.last_answer(prompt.normalized)
+        continued = self._extend(prompt, last) or self._continue_changed(prompt, history, last)
         return AskedCall(prompt, continued, history)
 
     def add(self, asked: AskedCall, added: Sequence[int]) -> Turn:
@@ -316,53 +303,59 @@ class CallChains:
             chain_start=previous.chain_start,
         )
 
-    def _extend(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation | None:
+    def _extend(self, prompt: RequestPrompt, last: tuple[int, AnswerRef] | None) -> Continuation | None:
         """Continue the turn whose prompt and answer are the beginning of this prompt.
 
-        Return None if there is no such turn, or if this prompt has another recorded answer after that beginning.
+        `last` is the last recorded answer in this prompt. Return None if there is no such turn, or if the last recorded
+        answer comes after that beginning.
         """
+        normalized = prompt.normalized
+        begin = normalized.own
+        if last is not None:
+            begin = max(last[0], begin)
         answers = self._answers[prompt.instructions_digest]
-        prefixes = prompt.normalized.prefixes
-        later = next(compress(count(), map(answers.get, reversed(prefixes))), None)
+        of_agent = self._answers_of_agents[normalized.agent, prompt.instructions_digest]
+        sums = normalized.sums_from(begin)
+        later = next(compress(count(), map(answers.get, reversed(sums))), None)
         if later is None:
             return None
-        index = len(prefixes) - 1 - later
-        of_agent = self._answers_of_agents[key_of_agent(prompt.call), prompt.instructions_digest]
-        answer = of_agent.get(prefixes[index]) or answers[prefixes[index]]
-        place = prompt.normalized.own + index
-        if history.has_answer(prompt.messages, place + 1):
-            return None
-        end = prompt.normalized.ends[place]
-        return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
+        total = sums[len(sums) - 1 - later]
+        answer = of_agent.get(total) or answers[total]
+        position = normalized.position_from_end(later)
+        repeated = RepeatedAnswers(position, position, 1)
+        return Continuation("extends", *answer, True, position + 1, repeated, answer[0].chain_start)
 
-    def _continue_changed(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation:
+    def _continue_changed(
+        self, prompt: RequestPrompt, history: AgentMessages, last: tuple[int, AnswerRef] | None
+    ) -> Continuation:
         """Continue the turn whose answer comes last in a prompt with a changed history."""
         if history.last is None:
             return Continuation("begins")
-        answers, unbroken = history.find_answers(prompt.normalized)
+        answers, unbroken = NO_ANSWERS, 0
+        if last is not None:
+            answers, unbroken = history.find_answers(prompt.normalized, *last)
         if prompt.call.interaction_id in self._separate_calls:
             return Continuation("begins", answers=answers)
-        if not answers:
-            start = history.chain_of(prompt.messages, prompt.instructions)
+        if last is None:
+            start = history.chain_of(prompt.normalized, prompt.instructions)
             if start is None:
                 return Continuation("begins")
             return Continuation("rewrites", chain_start=start)
-        last = max(answers)
-        turn, choice = answers[last]
+        position, (turn, choice) = last
         relation: Relation = "rewrites"
         if unbroken >= self._records[turn].answer_count:
             relation = "edits"
-        return Continuation(relation, turn, choice, False, prompt.normalized.ends[last], answers, turn.chain_start)
+        return Continuation(relation, turn, choice, False, position + 1, answers, turn.chain_start)
 
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
 
     def _add_answers(self, turn: Turn, asked: AskedCall, answers: Sequence[AnswerPrefix]) -> None:
         prompt, continued = asked.prompt, asked.continued
         instructions, first = prompt.instructions_digest, answers[0]
-        seen = len(continued.answers)
+        seen = continued.answers.size
         if turn.previous is not None and turn.relation != "rewrites":
             seen = self._records[turn.previous].answer_count
-        earlier, keys = self._earlier_answers(turn)
+        earlier, numbers = self._earlier_answers(turn)
         self._records[turn] = TurnRecord(
             number=len(self._records) + 1,
             prefix_sum=first.sum,
@@ -371,7 +364,7 @@ class CallChains:
             instructions_digest=instructions,
             answer_count=seen + (first.content is not None),
             earlier_answers=earlier,
-            earlier_keys=keys,
+            earlier_numbers=numbers,
         )
         for choice, answer in reversed([*enumerate(answers)]):
             self._answers[instructions][answer.sum] = turn, choice
@@ -382,19 +375,20 @@ class CallChains:
         changed_instructions = ""
         if not turn.exact:
             changed_instructions = prompt.instructions
-        asked.history.claim(turn, prompt.normalized, asked.appended, changed_instructions)
+        asked.history.claim(turn, prompt.normalized, asked.appended_from, changed_instructions)
         asked.history.add_answers(turn)
 
-    def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedSequence[Hashable]]:
-        """Return the answers that precede a turn in its chain, and the keys of these answers."""
+    def _earlier_answers(self, turn: Turn) -> tuple[SharedSequence[AnswerRef], SharedNumbers]:
+        """Return the answers that precede a turn in its chain, and the numbers of these answers."""
         if turn.previous is None:
-            return SharedSequence([]), SharedSequence([])
+            return SharedSequence([]), SharedNumbers(array("q"))
         before, choice = self._records[turn.previous], turn.choice
         content = before.answer(choice)
+        answers, numbers = before.earlier_answers, before.earlier_numbers
         if content is None:  # an empty answer is in no prompt
-            return before.earlier_answers, before.earlier_keys
-        answers = before.earlier_answers.extended([(turn.previous, choice)])
-        return answers, before.earlier_keys.extended([content.identity])
+            return answers, numbers
+        number = self.normalizer.number_of_answer(content)
+        return answers.extended([(turn.previous, choice)]), numbers.continued(len(numbers), array("q", [number]))
 
 
 def digest_of(content: NormalizedContent | None) -> bytes | None:
@@ -406,9 +400,11 @@ def digest_of(content: NormalizedContent | None) -> bytes | None:
 
 def _normalized_length(prompt: RequestPrompt, answers: Sequence[AnswerPrefix]) -> int:
     """Return how many normalized messages a prompt and its answer have."""
+    normalized = prompt.normalized
+    count = normalized.message_count
     if answers:
-        return prompt.normalized.own + answers[0].message_count
-    return prompt.normalized.own + prompt.message_count
+        count = answers[0].message_count
+    return normalized.own_count + count
 
 
 def _turn(asked: AskedCall, added: Sequence[int], normalized_length: int) -> Turn:

@@ -21,7 +21,7 @@ run are read. If a run grows, `update` keeps the relations of the calls that are
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.locks import new_lock
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
-from trace_recorder.reading.relations.normalized_prompts import MessageNormalizer
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -43,6 +43,7 @@ from trace_recorder.values.prompt_comparison import (
     EarlierPrompts,
     Numbers,
     Relation,
+    SharedNumbers,
     compare_prompts,
 )
 from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once, set_made_once
@@ -190,8 +191,8 @@ class PromptRelations:
         with self._lock:
             earlier: EarlierPrompts[int] = EarlierPrompts()
             for number, prompt in enumerate(before):
-                earlier.add(number, self.messages.numbers_of(prompt.messages))
-            numbers = self.messages.numbers_of(messages)
+                earlier.add(number, self.messages.shared_numbers_of(prompt.messages))
+            numbers = self.messages.shared_numbers_of(messages)
             compared = _compare_with_similar(earlier, numbers, self.messages, may_rewrite=True)
             has_history = any(self.messages.messages[number].role == "assistant" for number in numbers)
         kind, comparison = compared.kind, compared.comparison
@@ -230,7 +231,7 @@ class _ComparedCalls:
     def add(self, call: LLMInteraction) -> PromptRelation:
         """Return the relation of the next call."""
         messages = call.input_messages
-        numbers = self._messages.numbers_of(messages)
+        numbers = self._messages.shared_numbers_of(messages)
         earlier = self._earlier[key_of_agent(call)]
         if is_turn(call.api):
             asked = self._chains.ask(call)
@@ -267,7 +268,7 @@ class _ComparedCalls:
         return True
 
     def _compare_turn(
-        self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: Numbers
+        self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: SharedNumbers
     ) -> _Compared[str]:
         if continued.previous is not None and continued.relation == "refers":
             return self._compare_with_referred(name, continued.previous, numbers)
@@ -276,21 +277,21 @@ class _ComparedCalls:
         may_rewrite = continued.relation == "rewrites"
         compared = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=may_rewrite)
         if continued.relation == "begins" and not compared.comparison.extends:
-            return _Compared("begins", None, compare_prompts(numbers[:0], numbers))
+            return _Compared("begins", None, compare_prompts(numbers.first(0), numbers))
         return compared
 
     def _compare_with_continued(
-        self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
+        self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: SharedNumbers
     ) -> _Compared[str]:
         """Compare a prompt with the prompt of the call that it continues."""
-        before = self._messages.numbers_of(previous.interaction.input_messages)
+        before = self._messages.shared_numbers_of(previous.interaction.input_messages)
         comparison = compare_prompts(before, numbers)
         extended = earlier.extended_by(numbers, comparison.kept + 1)
         if extended is not None:
             return _Compared("extends", *extended)
         return _Compared(relation, previous.interaction.interaction_id, comparison)
 
-    def _compare_with_referred(self, name: str, previous: Turn, numbers: Numbers) -> _Compared[str]:
+    def _compare_with_referred(self, name: str, previous: Turn, numbers: SharedNumbers) -> _Compared[str]:
         """Compare a prompt with the instructions of the call to which it refers, because it repeats nothing else.
 
         If the prompt extends an earlier prompt that refers to the same call, such as that of a failed call, these two
@@ -301,7 +302,7 @@ class _ComparedCalls:
         referring.add(name, numbers)
         if extended is not None:
             return _Compared("extends", *extended)
-        before = self._messages.numbers_of(previous.interaction.input_messages)[: previous.instructions]
+        before = self._messages.shared_numbers_of(previous.interaction.input_messages).first(previous.instructions)
         return _Compared("refers", previous.interaction.interaction_id, compare_prompts(before, numbers))
 
     def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
@@ -326,7 +327,7 @@ class _ComparedCalls:
         return answers
 
     def _added_places(
-        self, asked: AskedCall, numbers: Numbers, comparison: Comparison, answers: Collection[int]
+        self, asked: AskedCall, numbers: SharedNumbers, comparison: Comparison, answers: Collection[int]
     ) -> Sequence[int]:
         """Return the positions of the new messages that say something new.
 
@@ -334,12 +335,15 @@ class _ComparedCalls:
         it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
         messages = asked.prompt.reading.messages
-        digests = {place: self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new}
-        gone = [self._messages.messages[number] for number in comparison.gone]
-        results = {message.call_id for message in gone if message.role == "tool"}
-        gone_digests = Counter(map(self._digest_of, comparison.gone, ([message] for message in gone)))
+        digests = [self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new]
+        results, gone_digests = set(), defaultdict[bytes | None, int](int)
+        for number in comparison.gone:
+            message = self._messages.messages[number]
+            if message.role == "tool":
+                results.add(message.call_id)
+            gone_digests[self._digest_of(number, [message])] += 1
         added = []
-        for place, digest in digests.items():
+        for place, digest in zip(comparison.new, digests, strict=True):
             message = messages[place]
             is_before_answer = place < asked.continued.prefix_length
             is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
@@ -379,12 +383,12 @@ class _Compared(NamedTuple, Generic[Name]):
 
 
 def _compare_with_similar(
-    earlier: EarlierPrompts[Name], numbers: Numbers, messages: EqualMessages, *, may_rewrite: bool
+    earlier: EarlierPrompts[Name], numbers: SharedNumbers, messages: EqualMessages, *, may_rewrite: bool
 ) -> _Compared[Name]:
     """Compare a prompt with the most similar earlier prompt, because the prompt continues no call."""
     similar = earlier.most_similar(numbers)
     if similar is None:
-        return _Compared("begins", None, compare_prompts(numbers[:0], numbers))
+        return _Compared("begins", None, compare_prompts(numbers.first(0), numbers))
     base, comparison = similar
     if comparison.extends:
         return _Compared("extends", base, comparison)
