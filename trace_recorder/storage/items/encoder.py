@@ -130,9 +130,9 @@ class ItemEncoder:
     def prepare(self, request: bytes, changes: ListChanges | None = None) -> Prepared | None:
         """Compare a request with earlier ones, and split its new part without its large strings.
 
-        `changes` is the result of `changes_of` if the request was compared already. Return None if the request is short.
-        Any thread may call `prepare`, without the lock. If another request is encoded between `prepare` and `encode`,
-        `encode` may ignore the result.
+        `changes` is the result of `changes_of` if the request was compared already. Return None if the request is
+        short. Any thread may call `prepare`, without the lock. If another request is encoded between `prepare` and
+        `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
