@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -23,3 +24,20 @@ def test_awaited_work_does_not_yield(*, is_waited_for: bool) -> None:
     thread.join()
 
     assert set(slept) == (set() if is_waited_for else {YIELD_SECONDS})
+
+
+@pytest.mark.parametrize(("work_seconds", "sleeps"), [(0.0, 3), (1000.0, 1)])
+def test_work_sleeps_once_in_each_stretch(work_seconds: float, sleeps: int) -> None:
+    """A thread sleeps at its first look at the clock, and again when it has worked for as long as it may."""
+    slept: list[float] = []
+
+    def work() -> None:
+        for _ in range(3):
+            yield_to_others()
+
+    yielding = partial(run_yielding, work, sleep=slept.append, work_seconds=work_seconds)
+    thread = threading.Thread(target=yielding)
+    thread.start()
+    thread.join()
+
+    assert len(slept) == sleeps

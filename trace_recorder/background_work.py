@@ -58,10 +58,11 @@ def run_yielding(
     work: Callable[[], None],
     is_waited_for: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
+    work_seconds: float = WORK_SECONDS,
 ) -> None:
     """Run `work` in this thread, which was started for it.
 
-    `yield_to_others` sleeps at most once in `WORK_SECONDS`. It does not sleep while `is_waited_for` returns True,
+    `yield_to_others` sleeps at most once in `work_seconds`. It does not sleep while `is_waited_for` returns True,
     because another thread then waits for the work. If a third thread is busy, each sleep may take five milliseconds.
     """
     next_yield = 0.0
@@ -70,7 +71,7 @@ def run_yielding(
         nonlocal next_yield
         if monotonic_seconds() >= next_yield and not is_waited_for():
             sleep(YIELD_SECONDS)
-            next_yield = monotonic_seconds() + WORK_SECONDS
+            next_yield = monotonic_seconds() + work_seconds
 
     current_yield.set(sleep_if_due)  # only this thread's context changes
     work()

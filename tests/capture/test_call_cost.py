@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import httpx2
 
-from tests.counting import calls
+from tests.counting import calls, watch
 from tests.limits import limited
 from tests.processes import ROOT, python
-from trace_recorder import load
+from trace_recorder import TrajectoryRecorder, load
 
-MOST_CALLS_FOR_THE_FACTS = 100
+MOST_CALLS_FOR_THE_FACTS = 97
 MOST_CALLS_FOR_THE_DOCUMENT = 100
 """At most this many function calls, for each recorded call, write the whole document."""
 EVENTS = 500
@@ -67,6 +68,26 @@ def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path)
     assert load(recorder.trajectory_path).llm_interactions[1].response.content == "".join(words)
     assert counted <= MOST_CALLS_FOR_AN_EVENT * EVENTS
     assert written <= MOST_BYTES_FOR_AN_EVENT * EVENTS
+
+
+def test_a_large_request_in_an_event_loop_is_compared_once(tmp_path: Path) -> None:
+    """Whether a thread must write a request is asked of the comparison that finds its new elements."""
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={"choices": []}))
+    messages = [{"role": "user", "content": f"{number} {'word ' * 4000}"} for number in range(5)]
+    compared: list[str] = []
+
+    async def ask(client: httpx2.AsyncClient) -> None:
+        for number in (3, 4, 5):
+            compared.clear()
+            body = {"model": "m", "messages": messages[:number]}
+            await client.post("http://provider.test/v1/chat/completions", json=body)
+
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        client = recorder.wrap(httpx2.AsyncClient(transport=transport))
+        watch(lambda: asyncio.run(ask(client)), lambda frame: compared.append(frame.f_code.co_name))
+
+    assert compared.count("extension_by") == 1
+    assert len(load(tmp_path / "run.json").llm_interactions[2].input_messages) == 5
 
 
 MOST_LOCKS = [3, 4]

@@ -27,7 +27,7 @@ STREAM_DELAY = 1.5
 The contract says one.
 """
 DOCUMENT_DELAY = 3.0
-"""The document shows a call after a fifth of a second, or after fifty times the cost of the next write. A small
+"""The document shows a call after a fifth of a second, or after 200 times the cost of the next write. A small
 document shows it within half a second, on a busy machine within some seconds.
 """
 

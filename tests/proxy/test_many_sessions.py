@@ -11,9 +11,7 @@ from types import FrameType
 from tests.counting import lines
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.proxy.sessions import SessionRequest, Sessions
-from trace_recorder.reading.live_document.document_thread import DocumentLimits
 from trace_recorder.recording.amend import rebuild_document
-from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
 
 
@@ -88,14 +86,3 @@ def test_without_time_every_run_ends_in_its_journal(tmp_path: Path) -> None:
         )
         rebuild_document(path)
         assert json.loads(path.read_bytes())["status"] == "completed"
-
-
-def test_documents_of_the_proxy_are_written_a_fifth_as_often(tmp_path: Path) -> None:
-    """The pause before a write of a document is five times that of an agent's own run."""
-    sessions = Sessions(tmp_path)
-    session_and_context = asyncio.run(sessions.of(request(1)))
-    sessions.end()
-    assert session_and_context is not None
-    run = session_and_context[0].run
-    assert run is not None
-    assert run.limits == Limits(document=DocumentLimits(cost_multiple=5 * DocumentLimits().cost_multiple))

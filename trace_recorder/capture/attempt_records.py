@@ -32,6 +32,7 @@ from trace_recorder.facts import ABSENT, JsonText, LLMErrorFact, LLMRequestFact,
 from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.recording.context import merge_facts
 from trace_recorder.recording.run import MOST_CALL_NAMES, Run
+from trace_recorder.storage.items.conversation_prefix import ListChanges
 from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
@@ -50,6 +51,8 @@ class AttemptRecords:
     """Writes the records of one attempt of a call. The methods raise the exceptions of `Run`, so callers guard them."""
 
     _attempt: AttemptId
+    _changes: ListChanges | None = None
+    """What `takes_long` found out: how the request changes an earlier one."""
 
     def __init__(
         self, run: Run, sent: SentRequest, passing: PassingBody | None = None, attempt: AttemptId | None = None
@@ -103,7 +106,10 @@ class AttemptRecords:
         if self.run.guard.strict:
             return False
         body = self.sent.body
-        return self.awaits_body or (len(body) > LARGE_REQUEST_BYTES and self.run.new_bytes(body) > LARGE_REQUEST_BYTES)
+        if self.awaits_body or len(body) <= LARGE_REQUEST_BYTES:
+            return self.awaits_body
+        self._changes = self.run.changes_of(body)
+        return self._changes is None or self._changes.new_bytes() > LARGE_REQUEST_BYTES
 
     def write_request(self, context: Mapping[str, Payload]) -> None:
         """Write the request. `context` has the members that name its agent and step."""
@@ -131,8 +137,9 @@ class AttemptRecords:
             headers={} if sent.connection_id else headers.kept(sent.headers),
             **{**names, **context},
         )
+        changes, self._changes = self._changes, None  # they keep the body of the earlier request alive
         try:
-            self.run.append_body(fact, sent.body)
+            self.run.append_body(fact, sent.body, changes)
         except NotJsonError:
             self.run.append(structs.replace(fact, **text_member(sent.body, self.run.redaction.mask_bytes)))
 

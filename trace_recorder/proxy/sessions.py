@@ -40,8 +40,6 @@ from trace_recorder.guard import Guard
 from trace_recorder.proxy.joining import join_session_file
 from trace_recorder.proxy.run_names import RunNames, mask_of, session_name
 from trace_recorder.proxy.sub_agents import SessionTree, SubAgent, sub_agent_of
-from trace_recorder.reading.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
-from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.manual_records import MAX_SESSION_CHARACTERS
 from trace_recorder.recording.run import Run
 from trace_recorder.signal_handlers import ours
@@ -71,16 +69,6 @@ _SPARE_DESCRIPTORS = 128
 _MAX_OWN_RUNS = 10_000
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()
-
-
-class _SessionRecorder(TrajectoryRecorder):
-    """The recorder of a session's run.
-
-    While the run goes on, its document is written a fifth as often as that of an agent in this process. Otherwise, the
-    documents would take more processor time than all the rest of recording.
-    """
-
-    _limits = Limits(document=DocumentLimits(cost_multiple=5 * DEFAULT_LIMITS.cost_multiple))
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +329,7 @@ class Sessions:
         metadata: dict[str, Any] = {name: mask(value) for name, value in (("session_from", key.source), *key.metadata)}
         if earlier is not None:
             metadata["resumed_from"] = earlier
-        recorder = _SessionRecorder(self._names.new_path(name))
+        recorder = TrajectoryRecorder(self._names.new_path(name))
         session = Session(key, recorder, Context())
         task = key.task
         if task is not None:

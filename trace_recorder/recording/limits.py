@@ -1,7 +1,6 @@
 """The limits of one run: when parts of responses are written, how long an ending run waits, and the document's limits.
 
-These limits are not settings of the recorder: users always have the defaults. In the proxy, documents are written less
-often. Only tests set smaller limits.
+These limits are not settings of the recorder: users always have the defaults, and only tests set smaller limits.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ while it holds the run's lock, and then has the document written. The callers ma
 and tools, and `capture/`. A run belongs to the process that opened it.
 
 `storage/fact_writer.py` makes records of facts. `_lock` is held while a record is written, and during each call of the
-item encoder and the journal, which have no locks of their own. Masking, `ItemEncoder.prepare` and `new_bytes` need no
+item encoder and the journal, which have no locks of their own. Masking, `ItemEncoder.prepare` and `changes_of` need no
 lock. The caller may hold the lock of its response. The document and deferred records are written after `_lock` is
 released, because they take other locks ("Locks and their order", docs/architecture.md). A signal handler may call any
 method in the middle of another method, in the same thread.
@@ -39,6 +39,7 @@ from trace_recorder.recording.unfinished import UnfinishedWork
 from trace_recorder.signal_handlers import suppress
 from trace_recorder.storage import paths
 from trace_recorder.storage.fact_writer import FactWriter, fact_text, record_of
+from trace_recorder.storage.items.conversation_prefix import ListChanges
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import NewRecord, encode_record
@@ -151,13 +152,16 @@ class Run:
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
-    def append_body(self, fact: Itemized, body: bytes) -> None:
-        """Write a fact with this JSON object as its `body`. Elements of its lists become items. Raises NotJsonError."""
+    def append_body(self, fact: Itemized, body: bytes, changes: ListChanges | None = None) -> None:
+        """Write a fact with this JSON object as its `body`. Elements of its lists become items. Raises NotJsonError.
+
+        `changes` is the result of `changes_of` if the body was compared already.
+        """
         items = self._facts.items
         # large strings are found without the lock, so that other threads can record
         prepared = None
         if len(body) > MIN_PREPARED_BYTES:
-            prepared = items.prepare(body)
+            prepared = items.prepare(body, changes)
         self._append_with_items(fact, lambda: items.encode(body, prepared))
 
     def append_lists(self, fact: Itemized, lists: Mapping[str, object]) -> None:
@@ -190,9 +194,9 @@ class Run:
                     self._recreate_journal()
         self._after_record(fact.kind)
 
-    def new_bytes(self, body: bytes) -> int:
-        """Return how many bytes of a request are probably new to this run."""
-        return self._facts.items.new_bytes(body)
+    def changes_of(self, body: bytes) -> ListChanges | None:
+        """Compare a request with earlier ones. Return None if it probably changes none of them."""
+        return self._facts.items.changes_of(body)
 
     def _after_record(self, kind: str, *, at_once: bool = True) -> None:
         """Write the records that were deferred, and the document if it is due. Call this without the run's lock."""

@@ -143,8 +143,10 @@ class FactWriter:
         foreign, count = "", 0
         if text.foreign:
             foreign, count = self.redaction.mask(text.foreign, text.kind)
-        large, in_large = self._mask_large_member(text)
-        count += in_large
+        large = text.large
+        if large is not None:
+            large, in_large = self._mask_large_member(text.kind, large)
+            count += in_large
         if not (count or own_count):
             return text
         return FactText(text.kind, _counted(own, count + own_count), foreign, text.masked, large)
@@ -154,12 +156,9 @@ class FactWriter:
         textless.expect_items(texts[-1].own.get("items"))
         return [_without_texts(text, textless) for text in texts]
 
-    def _mask_large_member(self, text: FactText) -> tuple[LargeMember | None, int]:
+    def _mask_large_member(self, kind: str, large: LargeMember) -> tuple[LargeMember, int]:
         """Mask the large member of a fact. Return it, and how many secrets were masked. Its bytes stay if none was."""
-        large = text.large
-        if large is None:
-            return None, 0
-        value, count = self.redaction.mask(large.value.text, text.kind, member=large.name)
+        value, count = self.redaction.mask(large.value.text, kind, member=large.name)
         if value == large.value.text:
             return large, count
         return LargeMember(large.name, JsonText(value)), count
@@ -190,9 +189,9 @@ class FactWriter:
         masked = self.redaction.mask_all([text.foreign for text in texts], texts[-1].kind)
         records: list[NewRecord] = []
         for text, (foreign, count) in zip(texts, masked, strict=True):
-            large, in_large = None, 0
-            if text.large is not None:
-                large, in_large = self._mask_large_member(text)
+            large, in_large = text.large, 0
+            if large is not None:
+                large, in_large = self._mask_large_member(text.kind, large)
             if count or in_large:
                 own = _counted(text.own, count + in_large)
                 records.append(record_of(FactText(text.kind, own, foreign, text.masked, large)))

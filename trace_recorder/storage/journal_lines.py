@@ -70,7 +70,7 @@ def lines_in_pieces(records: Iterable[NewRecord], seq: int, time: str) -> list[L
         if LINE_BEGIN in data:
             data = _without_line_begins(data)  # noqa: PLW2901 - the same data, written differently
         line = f"{head}{data}".encode()
-        lines.append((b'%s,"crc":"%08x"}\n' % (line, crc32(line)),))
+        lines.append((line, b',"crc":"%08x"}\n' % crc32(line)))
     return lines
 
 

@@ -128,7 +128,7 @@ def strict_text(data: bytes) -> str:
     except ours(MsgspecError, ValueError, RecursionError):
         parse(text)
         return text
-    if len(text) > 2 * MAX_DEPTH:
+    if len(text) > 2 * MAX_DEPTH and not isinstance(value, str):
         # To count all opening brackets would take longer than to look for too many of them.
         has_few_brackets = all(_occurs_at_most(text, bracket, MAX_DEPTH // 2) for bracket in "[{")
         if not has_few_brackets:

@@ -103,11 +103,17 @@ def test_an_edit_costs_what_it_changes() -> None:
     texts = [json.dumps({"role": "user", "content": f"{number} {'é' * (number % 90)}"}) for number in range(2000)]
     encoder = ItemEncoder()
     encoder.encode(f'{{"messages":[{",".join(texts)}]}}'.encode()).mark_written(1)
+
+    def new_bytes(elements: list[str]) -> int:
+        changes = encoder.changes_of(f'{{"messages":[{",".join(elements)},{{"a":1}}]}}'.encode())
+        assert changes is not None
+        return changes.new_bytes()
+
     sizes = []
     for place in (0, 1, 777, 1998, 1999):
         changed = [*texts[:place], json.dumps({"role": "user", "content": "new"}), *texts[place + 1 :]]
-        sizes.append(encoder.new_bytes(f'{{"messages":[{",".join(changed)},{{"a":1}}]}}'.encode()))
-    slid = encoder.new_bytes(f'{{"messages":[{",".join([texts[0], *texts[40:]])},{{"a":1}}]}}'.encode())
+        sizes.append(new_bytes(changed))
+    slid = new_bytes([texts[0], *texts[40:]])
 
     assert max(*sizes, slid) < len("".join(texts)) / 100
 

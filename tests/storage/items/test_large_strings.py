@@ -38,6 +38,11 @@ CALLS: list[Payload] = [
         "messages": [message('quoted " and \\ and é and \n ' * 3000), message("x")],
         "tail": [{"image": IMAGE}],
     },
+    {
+        "model": "m",
+        "messages": [message(text) for text in ('quoted " and \\ and é and \n ' * 3000, "x", 'a "part"\n' * 1500)],
+        "tail": [{"image": IMAGE}],
+    },
 ]
 
 
@@ -65,8 +70,8 @@ def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) 
         return part
 
     assert lines_of(requests, prepare) == lines_of(requests, lambda *_: None)
-    assert [one.strings is not None for one in prepared] == [True] * 5 + [False]
-    assert [one.changes is not None for one in prepared] == [False, True, True, False, False, True]
+    assert [one.strings is not None for one in prepared] == [True] * 5 + [False, True]
+    assert [one.changes is not None for one in prepared] == [False, True, True, False, False, True, True]
 
 
 def test_an_outdated_preparation_does_no_damage() -> None:

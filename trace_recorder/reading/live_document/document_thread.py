@@ -1,8 +1,8 @@
 """The thread that writes the documents of all runs of this process, and the limits for its work.
 
-Before each write, the thread pauses for a multiple of the processor time that the write will probably take: a hundred
-times if one document waits, fifty times if two wait, and twenty times if five or more wait. So the documents of one run
-take at most a hundredth of one core, and all documents together at most a twentieth. In the proxy, a fifth of that.
+Before each write, the thread pauses for a multiple of the processor time that the write will probably take: 200 times
+if one document waits, a hundred times if two wait, and twenty times if ten or more wait. So the documents of one run
+take at most half a percent of one core, and all documents together at most a twentieth.
 
 The document that has waited longest is written next. During the pause before it, the thread may write the cheapest
 documents. Together, they delay the first document by at most the length of its own pause. So a short run does not wait
@@ -55,8 +55,10 @@ class DocumentLimits:
 
 
 DEFAULT_LIMITS = DocumentLimits()
-SHARES = 5
+SHARES = 10
 """One waiting document may use one of this many shares of the processor time that all documents may use."""
+_WORK_SECONDS = 0.0003
+"""The thread works at least this long between two sleeps, because an event loop may wait as long whenever it wakes."""
 _MANY = 64
 """The heap of waiting documents may have this many entries more than it needs."""
 
@@ -121,7 +123,7 @@ class DocumentThread:
         self._wakings.put(None)
         with self._lock:
             if not self._serving:
-                start_thread(partial(run_yielding, self._run), "trace_recorder document")
+                start_thread(partial(run_yielding, self._run, work_seconds=_WORK_SECONDS), "trace_recorder document")
 
     def remove(self, document: WaitingDocument) -> None:
         """Remove a document if it waits.

@@ -45,7 +45,7 @@ from trace_recorder.storage.items.item_lists import (
     RequestItems,
     ranges_of_base,
 )
-from trace_recorder.storage.items.large_strings import LargeString, reduce_json
+from trace_recorder.storage.items.large_strings import MIN_STRING_CHARACTERS, LargeString, reduce_json
 from trace_recorder.storage.redaction.name_kinds import kind_of_name
 from trace_recorder.values.json_text import (
     JsonMember,
@@ -63,7 +63,7 @@ from trace_recorder.values.structs import Struct
 MIN_MEMBER_CHARACTERS = 256
 """A request's member that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""Only a longer request is prepared. Large strings are taken out only if it has more new bytes than this."""
+"""Only a longer request is prepared."""
 MAX_KNOWN_ITEMS = 16_384
 """An encoder remembers at most this many items, and forgets the oldest first.
 
@@ -87,8 +87,7 @@ class Prepared(Struct, frozen=True):
 
     If the request changes the list of an earlier request, `changes` has the changes, and `added` the new elements of
     each new part, or None if a part has anything but whole elements. Otherwise `text` and `members` are the whole
-    request. `strings` has the large strings by their marks. If the new parts are short, it is None, and their large
-    strings are still in the texts.
+    request. `strings` has the large strings by their marks, or is None if the new parts are too short to have any.
     """
 
     strings: Mapping[str, LargeString] | None
@@ -128,21 +127,22 @@ class ItemEncoder:
         self._prefixes: list[ConversationPrefix] = []
         self._growing: list[ItemList] = []
 
-    def prepare(self, request: bytes) -> Prepared | None:
-        """Compare a request with earlier ones, and split its new part. Take out the large strings if this part is long.
+    def prepare(self, request: bytes, changes: ListChanges | None = None) -> Prepared | None:
+        """Compare a request with earlier ones, and split its new part without its large strings.
 
-        Return None if the request is short. Any thread may call `prepare`, without the lock. If another request is
-        encoded between `prepare` and `encode`, `encode` may ignore the result.
+        `changes` is the result of `changes_of` if the request was compared already. Return None if the request is
+        short. Any thread may call `prepare`, without the lock. If another request is encoded between `prepare` and
+        `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
-        _, changes = next(changes_of(self._prefixes, request), (None, None))
+        changes = changes or self.changes_of(request)
         try:
             if changes is None:
                 reduced = reduce_json(request)
                 refuse_lone_surrogates(reduced.text)
                 return Prepared(reduced.strings, text=reduced.text, members=split_members(reduced.text))
-            if changes.new_bytes() <= MIN_PREPARED_BYTES:
+            if changes.new_bytes() < MIN_STRING_CHARACTERS:
                 return Prepared(None, changes=changes, added=_new_elements(changes, partial(_text_of, request)))
             strings: dict[str, LargeString] = {}
 
@@ -233,15 +233,13 @@ class ItemEncoder:
 
         return Encoded(items.facts, JsonText(body), described, remember)
 
-    def new_bytes(self, request: bytes) -> int:
-        """Return how many bytes of a request are probably not in an earlier request.
+    def changes_of(self, request: bytes) -> ListChanges | None:
+        """Compare a request with earlier ones. Return None if it probably changes none of them.
 
         Any thread may call this method.
         """
         _, changes = next(changes_of(self._prefixes, request), (None, None))
-        if changes is None:
-            return len(request)
-        return changes.new_bytes()
+        return changes
 
 
 class _TakenApart(NamedTuple):
