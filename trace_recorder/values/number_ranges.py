@@ -13,8 +13,8 @@ from itertools import pairwise
 from trace_recorder.values.prompt_comparison import Numbers, Ranges, equal_length, range_begins
 
 
-class NumberRanges:
-    """Returns lists of numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]]."""
+class RangeDivider:
+    """Divides lists of numbers into inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]]."""
 
     def __init__(self) -> None:
         self._numbers: Numbers = array("q")
@@ -22,7 +22,7 @@ class NumberRanges:
         """The positions in the newest list at which its ranges begin."""
 
     def of(self, numbers: Numbers) -> Ranges:
-        """Return numbers as ranges."""
+        """Return the ranges of a list."""
         equal = equal_length(self._numbers, 0, numbers, 0)
         del self._begins[bisect_left(self._begins, equal) :]
         start = max(0, equal - 1)  # the first other number may continue the range of the last equal number

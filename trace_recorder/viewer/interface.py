@@ -16,7 +16,7 @@ from trace_recorder.figures.conversations.inferred_agents import InferredAgent
 from trace_recorder.figures.cost import Price
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
-from trace_recorder.values.number_ranges import NumberRanges
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.prompt_comparison import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.outline import (
@@ -50,7 +50,7 @@ class RunAnswers:
         self._entry_sources: list[tuple[LLMInteraction, References]] = []
         self._step_sources: list[tuple[AgentStep, tuple[InferredAgent | None, ...]]] = []
         self._agents = Agents()
-        self._raw_ranges: dict[str, NumberRanges] = defaultdict(NumberRanges)
+        self._raw_ranges: dict[str, RangeDivider] = defaultdict(RangeDivider)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:

@@ -23,7 +23,7 @@ from trace_recorder.dialects.json_access import as_text
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.number_ranges import NumberRanges
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
@@ -59,7 +59,7 @@ class RawItems:
         return items
 
 
-def raw_answer(number: int, interaction: LLMInteraction, ranges: Mapping[str, NumberRanges]) -> Json:
+def raw_answer(number: int, interaction: LLMInteraction, ranges: Mapping[str, RangeDivider]) -> Json:
     """Return the request and the response of an interaction. `ranges` has the ranges of each list of the requests."""
     answer: Json = {
         "number": number,
@@ -80,7 +80,7 @@ def raw_answer(number: int, interaction: LLMInteraction, ranges: Mapping[str, Nu
     return answer
 
 
-def _request(source: CallFacts, ranges: Mapping[str, NumberRanges]) -> Json | None:
+def _request(source: CallFacts, ranges: Mapping[str, RangeDivider]) -> Json | None:
     if source.newest.by_hand is not None or not source.has_request():
         return None
     body, items = source.request_in_items()

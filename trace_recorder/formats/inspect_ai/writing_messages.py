@@ -14,7 +14,7 @@ from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
-from trace_recorder.values.number_ranges import NumberRanges
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
 
 _STOP_REASONS: dict[Ending | None, str] = {
@@ -33,7 +33,7 @@ class MessagePool:
 
     def __init__(self) -> None:
         self._distinct = EqualMessages(_digest)
-        self._ranges = NumberRanges()
+        self._ranges = RangeDivider()
 
     @property
     def messages(self) -> list[dict[str, Payload]]:
