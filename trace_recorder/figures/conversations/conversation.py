@@ -139,7 +139,7 @@ class Conversation:
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Return the conversations of some turns, in the order in which they began."""
     result: list[Conversation] = []
-    by_newest: dict[Turn | None, list[Conversation]] = defaultdict(list)
+    by_newest: dict[Turn | None, list[Conversation]] = defaultdict(list)  # None for those without an answer
     seen: dict[str | None, set[Hashable]] = {}
     normalizer = MessageNormalizer()
     for turn in turns:
@@ -152,11 +152,14 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
             agent = key_of_agent(call)
             conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
             result.append(conversation)
+            by_newest[None].append(conversation)
         else:
             agent = conversation.agent_key
-            by_newest[conversation.newest].remove(conversation)
+        before = conversation.newest
         conversation.add(turn, seen.setdefault(agent, set()), normalizer)
-        by_newest[conversation.newest].append(conversation)
+        if conversation.newest is not before:
+            by_newest[before].remove(conversation)
+            by_newest[conversation.newest].append(conversation)
     for key in seen:
         _set_kinds([conversation for conversation in result if conversation.agent_key == key])
     return result
