@@ -5,7 +5,6 @@ A run that cannot be read or converted is reported in the outcome. Existing file
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from trace_recorder.formats.format_writer import EXPORT_FORMATS, OutputPlace, Pi
 from trace_recorder.formats.left_out import REPLAYED
 from trace_recorder.guard import try_call
 from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
@@ -224,7 +224,10 @@ def _raise_unreadable(path: Path, error: Exception) -> NoReturn:
 
 def json_line(row: Payload) -> str:
     """Return a value as a line of JSON."""
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace").decode() + "\n"
+    return _write_row(row).encode("utf-8", "backslashreplace").decode() + "\n"
+
+
+_write_row = make_json_writer(", ", ": ")
 
 
 def document_text(content: Payload) -> Iterator[str]:

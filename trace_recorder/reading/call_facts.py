@@ -129,7 +129,7 @@ class CallFacts(Struct, gc=False, eq=False):
         except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return None
 
-    def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
+    def request_in_items(self) -> tuple[Payload, dict[str, int | array[int]]]:
         """Return the request as it is on file: its body, and the numbers of its items by the names of their members.
 
         Raises KeyError if a record that it needs is missing.
@@ -137,9 +137,9 @@ class CallFacts(Struct, gc=False, eq=False):
         sent = self.sent
         if sent is None:
             raise KeyError(self.interaction_id)
-        numbers: dict[str, int | list[int]] = {}
+        numbers: dict[str, int | array[int]] = {}
         for name, part in (sent.items or {}).items():
-            numbers[name] = part if isinstance(part, int) else [*self.items.numbers(name, part)]
+            numbers[name] = part if isinstance(part, int) else self.items.numbers(name, part)
         return raw_body(sent), numbers
 
     def request(self) -> RequestReading:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Sequence
 
 from trace_recorder.rerun.matching import LiveRequest, fits
@@ -75,7 +76,7 @@ class _RecordedTexts:
         except ours(KeyError, TypeError, ValueError, IndexError, AttributeError):
             return set()
 
-    def _of_member(self, name: str, value: Payload, items: int | list[int] | None) -> Iterator[str]:
+    def _of_member(self, name: str, value: Payload, items: int | array[int] | None) -> Iterator[str]:
         if items is None:
             yield from _texts_of_member(name, value)
         elif isinstance(items, int):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -243,14 +244,14 @@ class UnusedCalls:
             return b""
 
     def _recorded_digests(
-        self, body: Mapping[str, Payload], numbers: Mapping[str, int | list[int]]
+        self, body: Mapping[str, Payload], numbers: Mapping[str, int | array[int]]
     ) -> Iterable[tuple[str, Digest]]:
         for name, value in body.items():
             paths = _below(self._ignored, name)
             if () in paths:
                 continue
             items = numbers.get(name)
-            if isinstance(items, list) and not paths:
+            if isinstance(items, array) and not paths:
                 yield name, self._digest_of_list(map(self._digest_of_item, items))
                 continue
             whole = value

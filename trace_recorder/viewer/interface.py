@@ -8,6 +8,7 @@ reads no files and does not depend on HTTP.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from trace_recorder.figures.conversations.inferred_agents import InferredAgent
 from trace_recorder.figures.cost import Price
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.prompt_comparison import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.outline import (
@@ -48,6 +50,7 @@ class RunAnswers:
         self._entry_sources: list[tuple[LLMInteraction, References]] = []
         self._step_sources: list[tuple[AgentStep, tuple[InferredAgent | None, ...]]] = []
         self._agents = Agents()
+        self._raw_ranges: dict[str, RangeDivider] = defaultdict(RangeDivider)
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
@@ -164,7 +167,7 @@ class RunAnswers:
 
     def raw(self, number: int) -> Json:
         """Return the raw request and response of an interaction. Raises IndexError."""
-        return raw_answer(number, self._interaction(number))
+        return raw_answer(number, self._interaction(number), self._raw_ranges)
 
     def items(self, numbers: Iterable[int]) -> list[Json]:
         """Return elements that raw requests refer to, except damaged elements."""

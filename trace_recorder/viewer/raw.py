@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -23,7 +23,7 @@ from trace_recorder.dialects.json_access import as_text
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.prompt_comparison import ranges_of
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 
@@ -59,8 +59,8 @@ class RawItems:
         return items
 
 
-def raw_answer(number: int, interaction: LLMInteraction) -> Json:
-    """Return the request and the response of an interaction."""
+def raw_answer(number: int, interaction: LLMInteraction, ranges: Mapping[str, RangeDivider]) -> Json:
+    """Return the request and the response of an interaction. `ranges` has the ranges of each list of the requests."""
     answer: Json = {
         "number": number,
         "method": None,
@@ -73,14 +73,14 @@ def raw_answer(number: int, interaction: LLMInteraction) -> Json:
     source = interaction.source
     if isinstance(source, CallFacts):
         answer["url"] = source.url
-        answer["request"] = _request(source)
+        answer["request"] = _request(source, ranges)
         if source.url:
             answer["method"] = "POST"
             answer["sending"] = sending_of(source.url, as_text(interaction.api))
     return answer
 
 
-def _request(source: CallFacts) -> Json | None:
+def _request(source: CallFacts, ranges: Mapping[str, RangeDivider]) -> Json | None:
     if source.newest.by_hand is not None or not source.has_request():
         return None
     body, items = source.request_in_items()
@@ -89,7 +89,7 @@ def _request(source: CallFacts) -> Json | None:
         if isinstance(part, int):
             numbers[name] = part
         else:
-            numbers[name] = ranges_of(part)
+            numbers[name] = ranges[name].of(part)
     return {"body": body, "items": numbers}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -207,6 +208,20 @@ def test_the_hash_covers_the_exchanged_content(trajectories: Trajectories) -> No
     """Nulls and `idx` do not change the hash; a changed word does."""
     assert content_hash({"b": 1, "a": None, "idx": 3}) == content_hash({"b": 1})
     assert content_hash({"b": 1}) != content_hash({"b": 2})
+
+
+def test_the_hash_is_that_of_the_whole_json() -> None:
+    """The JSON is made in pieces, and the JSON of a message that several steps share is made once."""
+    message = {"role": "user", "content": "ö", "tool_calls": [None], "usage": None, "idx": 1}
+    steps = [
+        {"messages": [message]},
+        {"messages": [message, {"role": "tool"}], "info": {}, "reward": [], "b": {"c": None}},
+    ]
+    shown = '{"content":"ö","role":"user","tool_calls":[null]}'
+    second = f'{{"b":{{}},"info":{{}},"messages":[{shown},{{"role":"tool"}}],"reward":[]}}'
+    text = f'{{"steps":[{{"messages":[{shown}]}},{second}]}}'
+
+    assert content_hash({"steps": steps, "error": None}) == sha256(text.encode()).hexdigest()
 
 
 def test_an_unknown_cut_is_refused(trajectories: Trajectories) -> None:

@@ -13,7 +13,7 @@ parent must also be the same.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -46,7 +46,7 @@ class ConversationLine:
 
 @dataclass(slots=True, eq=False)
 class Conversation:
-    """The lines of one conversation, and its turns."""
+    """The lines of one conversation, and its turns. `newest` is the last turn with an answer."""
 
     agent: str | None
     agent_id: str | None
@@ -54,7 +54,7 @@ class Conversation:
     kind: ConversationKind = "first"
     lines: list[ConversationLine] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
-    _newest: Turn | None = None
+    newest: Turn | None = None
     _unanswered: list[Hashable] = field(default_factory=list)
 
     @property
@@ -68,13 +68,13 @@ class Conversation:
         A conversation without an answer is continued by any turn whose `previous` is None, such as the second attempt
         of its call. A turn with an unknown prompt continues every conversation.
         """
-        return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
+        return (self.newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
     def is_resumed_by(self, turn: Turn) -> bool:
         """Whether a turn continues the newest answer under a different agent id, but with the same name and parent."""
         call = turn.interaction
         same_agent = (call.agent, call.parent_agent_id) == (self.agent, self.parent_agent_id)
-        return same_agent and turn.exact and self._newest is turn.previous
+        return same_agent and turn.exact and self.newest is turn.previous
 
     @property
     def chain_start(self) -> Turn:
@@ -87,7 +87,7 @@ class Conversation:
         `seen` has the keys of the messages in all conversations of the agent, and gets the keys of this turn's
         messages.
         """
-        if self._newest is not None and turn.choice:
+        if self.newest is not None and turn.choice:
             self._replace_answer(turn.choice)
         messages: Sequence[Message] = turn.appended
         may_be_copied: set[Hashable] = set()
@@ -98,7 +98,7 @@ class Conversation:
         self.lines.append(ConversationLine(turn.answer(), turn, answer=True))
         self.turns.append(turn)
         if turn.answered:
-            self._newest, self._unanswered = turn, []
+            self.newest, self._unanswered = turn, []
         answer = normalizer.normalize([turn.answer()])
         seen.update(message.key for message in (*normalized.messages, *answer.messages))
 
@@ -124,7 +124,7 @@ class Conversation:
         """Replace the first answer of the newest turn by the answer that was continued."""
         for place in range(len(self.lines) - 1, -1, -1):
             line = self.lines[place]
-            if line.answer and line.turn is self._newest:
+            if line.answer and line.turn is self.newest:
                 self.lines[place] = ConversationLine(line.turn.answer(choice), line.turn, answer=True, choice=choice)
                 return
 
@@ -139,25 +139,38 @@ class Conversation:
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Return the conversations of some turns, in the order in which they began."""
     result: list[Conversation] = []
+    by_newest: dict[Turn | None, list[Conversation]] = defaultdict(list)  # None for those without an answer
     seen: dict[str | None, set[Hashable]] = {}
     normalizer = MessageNormalizer()
     for turn in turns:
         call = turn.interaction
-        conversation = _conversation_continued_by(turn, result)
+        candidates = result
+        if turn.prompt_length:
+            candidates = by_newest[turn.previous]
+        conversation = _conversation_continued_by(turn, candidates)
         if conversation is None:
             agent = key_of_agent(call)
             conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
             result.append(conversation)
+            by_newest[None].append(conversation)
         else:
             agent = conversation.agent_key
+        before = conversation.newest
         conversation.add(turn, seen.setdefault(agent, set()), normalizer)
+        if conversation.newest is not before:
+            by_newest[before].remove(conversation)
+            by_newest[conversation.newest].append(conversation)
     for key in seen:
         _set_kinds([conversation for conversation in result if conversation.agent_key == key])
     return result
 
 
-def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Conversation | None:
-    agent, latest = key_of_agent(turn.interaction), begun[::-1]
+def _conversation_continued_by(turn: Turn, candidates: Sequence[Conversation]) -> Conversation | None:
+    """Return the last of these conversations that a turn continues, or None.
+
+    If the prompt of the turn is known, only a conversation with the right newest answer can be continued.
+    """
+    agent, latest = key_of_agent(turn.interaction), candidates[::-1]
     own = (known for known in latest if known.agent_key == agent and known.is_continued_by(turn))
     resumed = (known for known in latest if known.is_resumed_by(turn))
     return next(chain(own, resumed), None)

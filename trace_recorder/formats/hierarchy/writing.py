@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trace_recorder.clocks import seconds_between
 from trace_recorder.figures.call_figures import made_calls, sum_known
@@ -76,9 +76,53 @@ def to_hierarchy(
 
 
 def content_hash(tree: Payload) -> str:
-    """Return the SHA-256 of a tree's canonical JSON, as the SDK does: names sorted, without nulls and `idx`."""
-    text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the SHA-256 of a tree's canonical JSON, as the SDK does: names sorted, without nulls and `idx`.
+
+    The JSON is made in pieces, because the steps of a long run have gigabytes of messages.
+    """
+    digest = hashlib.sha256()
+    for piece in _canonical_pieces(tree, 0, {}):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+_MESSAGE_LEVEL = 4
+"""The depth of a step's messages in a tree."""
+
+
+def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) -> Iterator[bytes]:
+    """Yield the canonical JSON of a value at a depth of the tree.
+
+    `messages` has the JSON of each message by the `id` of its object, because many steps have the same message.
+    """
+    if level == _MESSAGE_LEVEL:
+        if id(value) not in messages:
+            messages[id(value)] = _canonical_json(value)
+        yield messages[id(value)]
+    elif isinstance(value, dict):
+        before = b""
+        yield b"{"
+        for name in sorted(value):
+            if name != "idx" and value[name] is not None:
+                yield before + _canonical_json(name) + b":"
+                yield from _canonical_pieces(value[name], level + 1, messages)
+                before = b","
+        yield b"}"
+    elif isinstance(value, list):
+        before = b""
+        yield b"["
+        for element in value:
+            yield before
+            yield from _canonical_pieces(element, level + 1, messages)
+            before = b","
+        yield b"]"
+    else:
+        yield _canonical_json(value)
+
+
+def _canonical_json(value: Payload) -> bytes:
+    text = json.dumps(_canonical(value), separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _canonical(value: Payload) -> Payload:

@@ -14,7 +14,7 @@ from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
-from trace_recorder.values.prompt_comparison import ranges_of
+from trace_recorder.values.number_ranges import RangeDivider
 from trace_recorder.values.token_counts import Counts, counts_of, stated_cost
 
 _STOP_REASONS: dict[Ending | None, str] = {
@@ -33,6 +33,7 @@ class MessagePool:
 
     def __init__(self) -> None:
         self._distinct = EqualMessages(_digest)
+        self._ranges = RangeDivider()
 
     @property
     def messages(self) -> list[dict[str, Payload]]:
@@ -42,7 +43,7 @@ class MessagePool:
 
     def references(self, messages: Sequence[Message]) -> list[list[int]]:
         """Return the numbers of messages as ranges. The end of a range is the number after its last message."""
-        return [[first, last + 1] for first, last in ranges_of(self._distinct.numbers_of(messages))]
+        return [[first, last + 1] for first, last in self._ranges.of(self._distinct.numbers_of(messages))]
 
 
 def _digest(message: Message) -> bytes:

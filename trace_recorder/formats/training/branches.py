@@ -47,12 +47,14 @@ class BranchMessage:
 class Branch:
     """The turns from the beginning of a conversation to a leaf.
 
-    `targets` are the turns to train on. `new` are the targets that no earlier branch has.
+    `targets` are the turns to train on. `new` are the targets that no earlier branch has. All branches of a run have
+    the same `normalizer`, because most of their messages are the same.
     """
 
     turns: tuple[Turn, ...]
     targets: frozenset[Turn]
     new: frozenset[Turn]
+    normalizer: MessageNormalizer
 
     @property
     def leaf(self) -> Turn:
@@ -65,7 +67,7 @@ class Branch:
         Answers have their thoughts, even if the agent did not send the thoughts back.
         """
         messages = self.leaf.messages()
-        normalized = MessageNormalizer().normalize(messages)
+        normalized = self.normalizer.normalize(messages)
         lines = [BranchMessage(message) for message in messages]
         for turn, after in itertools.pairwise(self.turns):
             if not 0 < turn.normalized_length <= len(normalized.messages):
@@ -103,19 +105,25 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
         return fault_of_turn(turn, choice) is None
 
     covered: set[Turn] = set()
+    normalizer = MessageNormalizer()
     result: list[Branch] = []
     for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in excluded]):
         path = tuple(reversed(_ancestors(leaf)))
         choices = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, choices, strict=True) if is_target(turn, choice))
-        result.append(Branch(path, targets, targets - covered))
+        result.append(Branch(path, targets, targets - covered, normalizer))
         covered |= targets
     return result
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns in `turns` that no other turn in `turns` continues."""
-    continued = {before for turn in turns for before in _ancestors(turn)[1:]}
+    continued: set[Turn] = set()
+    for turn in turns:
+        before = _seen_unchanged(turn)
+        while before is not None and before not in continued:  # the turns before a known turn are known
+            continued.add(before)
+            before = _seen_unchanged(before)
     return [turn for turn in turns if turn not in continued]
 
 
@@ -134,9 +142,16 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 def _ancestors(turn: Turn) -> list[Turn]:
     """Return a turn and the turns before it that the model saw unchanged, from the last to the first."""
     path = [turn]
-    while path[-1].exact and path[-1].previous is not None:
-        path.append(path[-1].previous)
+    while (before := _seen_unchanged(path[-1])) is not None:
+        path.append(before)
     return path
+
+
+def _seen_unchanged(turn: Turn) -> Turn | None:
+    """Return the turn before a turn, or None if the model did not see that turn unchanged."""
+    if turn.exact:
+        return turn.previous
+    return None
 
 
 def tools_of(branch: Branch, left_out: LeftOut) -> list[dict[str, Payload]] | None:

@@ -1,0 +1,43 @@
+"""The work for a run grows with its calls, and not with their square."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.counting import lines
+from tests.formats.made import assistant, call, run
+from trace_recorder import Trajectory
+from trace_recorder.figures.conversations.conversation import conversations
+from trace_recorder.formats.training.branches import branches
+from trace_recorder.reading.relations.prompt_relations import turns_of
+
+WINDOW = 6
+
+
+def growing(calls: int) -> Trajectory:
+    """Return a run in which each call extends the call before it."""
+    history = [message for number in range(calls) for message in (f"q{number}", assistant(f"a{number}"))]
+    return run(*(call(history[: 2 * number + 1], f"a{number}") for number in range(calls)))
+
+
+def sliding(calls: int) -> Trajectory:
+    """Return a run in which each call has only the newest messages, so that each begins a conversation."""
+    history = [message for number in range(calls) for message in (f"q{number}", assistant(f"a{number}"))]
+    return run(
+        *(call(history[max(0, 2 * number + 1 - WINDOW) : 2 * number + 1], f"a{number}") for number in range(calls))
+    )
+
+
+@pytest.mark.parametrize("history", [growing, sliding])
+def test_branches_and_conversations_take_linear_work(history: Callable[[int], Trajectory]) -> None:
+    """Twice as many calls take twice as many lines of code."""
+    counts = []
+    for trajectory in (history(100), history(200)):
+        turns = turns_of(trajectory)
+        counts.append(
+            [lines(lambda: branches(trajectory, turns)), lines(lambda: conversations(turns))]  # noqa: B023 - called at once
+        )
+
+    assert all(longer < 2.2 * shorter for shorter, longer in zip(*counts, strict=True)), counts
