@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
+
 from tests.cli.invoking import recorded
 from tests.viewer.serving import groups_in, serving
+from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.figures.groups import GroupedRuns
+from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures
+from trace_recorder.viewer.runs import RunList
 
 
 def test_groups_follow_the_filters_of_the_list(tmp_path: Path) -> None:
@@ -64,3 +69,35 @@ def test_only_changed_runs_are_read_and_only_until_a_time(tmp_path: Path) -> Non
     assert kept.fill(groups, names, runs) == 1
     assert groups.comparison().runs == 2
     assert read == [*names, "b.json"]
+
+
+def test_groups_are_compared_again_only_if_the_list_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for the same groups gets the kept answer. Other groupings, and changed runs, are compared."""
+    for number in range(3):
+        recorded(tmp_path / f"{number}.json", metadata={"number": number})
+    compared: list[int] = []
+    fill = KeptMeasures.fill
+
+    def counted_fill(kept: KeptMeasures, groups: GroupedRuns, names: list[str], runs: dict[str, RunState]) -> int:
+        compared.append(len(names))
+        return fill(kept, groups, names, runs)
+
+    monkeypatch.setattr(KeptMeasures, "fill", counted_fill)
+    runs = RunList(tmp_path)
+
+    def sizes_of_groups(by: str) -> list[int]:
+        answer = runs.groups(ListRequest(), [by])
+        while answer["unread"]:
+            answer = runs.groups(ListRequest(), [by])
+        return [group["runs"] for group in answer["groups"]]
+
+    sizes = [sizes_of_groups("meta:number")]
+    before = [*compared]
+    sizes += [sizes_of_groups("meta:number") for _ in range(3)]
+    kept = [*compared]
+    by_status = sizes_of_groups("status")
+    recorded(tmp_path / "3.json", metadata={"number": 1})
+    wait_until(lambda: sizes_of_groups("meta:number") == [2, 1, 1])
+
+    assert (sizes, by_status) == ([[1, 1, 1]] * 4, [3])
+    assert (kept, compared[-1]) == (before, 4)
