@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from tests.cli.invoking import recorded
+from tests.counting import watch
 from tests.viewer.serving import groups_in, serving
 from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder
@@ -71,19 +71,11 @@ def test_only_changed_runs_are_read_and_only_until_a_time(tmp_path: Path) -> Non
     assert read == [*names, "b.json"]
 
 
-def test_groups_are_compared_again_only_if_the_list_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request for the same groups gets the kept answer. Other groupings, and changed runs, are compared."""
+def test_groups_are_compared_again_only_if_the_list_changed(tmp_path: Path) -> None:
+    """A request for the same groups adds no run to groups. Other groupings, and changed runs, are compared."""
     for number in range(3):
         recorded(tmp_path / f"{number}.json", metadata={"number": number})
-    compared: list[int] = []
-    fill = KeptMeasures.fill
-
-    def counted_fill(kept: KeptMeasures, groups: GroupedRuns, names: list[str], runs: dict[str, RunState]) -> int:
-        compared.append(len(names))
-        return fill(kept, groups, names, runs)
-
-    monkeypatch.setattr(KeptMeasures, "fill", counted_fill)
-    runs = RunList(tmp_path)
+    runs, added = RunList(tmp_path), Counter[str]()
 
     def sizes_of_groups(by: str) -> list[int]:
         answer = runs.groups(ListRequest(), [by])
@@ -91,13 +83,18 @@ def test_groups_are_compared_again_only_if_the_list_changed(tmp_path: Path, monk
             answer = runs.groups(ListRequest(), [by])
         return [group["runs"] for group in answer["groups"]]
 
-    sizes = [sizes_of_groups("meta:number")]
-    before = [*compared]
-    sizes += [sizes_of_groups("meta:number") for _ in range(3)]
-    kept = [*compared]
-    by_status = sizes_of_groups("status")
+    def counted(by: str) -> tuple[list[int], bool]:
+        """Return the sizes of the groups, and whether runs were added to groups for them."""
+        sizes: list[int] = []
+        added.clear()
+        watch(
+            lambda: sizes.extend(sizes_of_groups(by)),
+            lambda frame: added.update(runs=int(frame.f_code is GroupedRuns.add.__code__)),
+        )
+        return sizes, added["runs"] > 0
+
+    answers = [counted(by) for by in ("meta:number", "meta:number", "status", "meta:number")]
     recorded(tmp_path / "3.json", metadata={"number": 1})
     wait_until(lambda: sizes_of_groups("meta:number") == [2, 1, 1])
 
-    assert (sizes, by_status) == ([[1, 1, 1]] * 4, [3])
-    assert (kept, compared[-1]) == (before, 4)
+    assert answers == [([1, 1, 1], True), ([1, 1, 1], False), ([3], True), ([1, 1, 1], False)]

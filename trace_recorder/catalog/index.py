@@ -120,7 +120,7 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     shown_costs: Json | None = None
     if may_have_price(summary["status"], summary["llm_calls"]):
         shown_costs = costs_json(costs)
-    row_text, summary_text = map(json.dumps, ({**row_json(row), "path": ""}, (summary, shown_costs)))
+    row_text, summary_text = json.dumps({**row_json(row), "path": ""}), json.dumps((summary, shown_costs))
     kept = row_text, stats.to_text(), summary_text, measures_of(run, stats).to_text()
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 
