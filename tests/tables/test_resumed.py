@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -18,6 +19,7 @@ import pytest
 from tests.cli.invoking import recorded
 from tests.faults.killed_calls import Killer
 from trace_recorder import TrajectoryRecorder, load_all, to_arrow
+from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.cli.export_files import Export, ExportTarget
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.read_files import find_runs
@@ -58,6 +60,11 @@ def tables_in(out: Path) -> Rows:
 def rows_of_load(directory: Path) -> Rows:
     runs = [*load_all(directory)]
     return {of: sorted_rows(to_arrow(runs, of=of).to_pylist()) for of in get_args(Of)}
+
+
+def states_by_pyarrow(part: Path) -> dict[str, Any]:
+    text = pq.read_metadata(part).metadata[b"trace_recorder.states"]
+    return {run: state and FilesState(*state) for run, state in json.loads(text).items()}
 
 
 def files_of(run: Path) -> list[Path]:
@@ -102,7 +109,8 @@ def test_changed_runs_have_the_rows_that_load_gives(paths: Mapping[str, Path], t
             assert tables_in(tmp_path / "out") == rows_of_load(directory)
     export(directory, tmp_path / "new")
     assert tables_in(tmp_path / "new") == rows_of_load(directory)
-    assert all(map(states_in, part_files(tmp_path / "out", "runs")))
+    for part in part_files(tmp_path / "out", "runs"):
+        assert states_in(part) == states_by_pyarrow(part)
     assert "0 runs as parquet" in export(directory, tmp_path / "out", resume=True)[0]
 
 
@@ -162,6 +170,18 @@ def test_tables_that_do_not_name_their_runs_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FileExistsError, match="does not say which runs it has"):
         export(tmp_path / "runs", tmp_path / "out", resume=True)
+
+
+def test_damaged_tables_are_not_brought_up_to_date(tmp_path: Path) -> None:
+    """A file of tables that is cut off is named, and all files stay as they are."""
+    recorded(tmp_path / "runs" / "run.json")
+    export(tmp_path / "runs", tmp_path / "out")
+    path = tmp_path / "out" / "runs" / "part-00000.parquet"
+    for size in (path.stat().st_size - 1, 5, 0):
+        os.truncate(path, size)
+        with pytest.raises(OSError, match="this Parquet file is damaged") as raised:
+            export(tmp_path / "runs", tmp_path / "out", resume=True)
+        assert (raised.value.filename, path.stat().st_size) == (str(path), size)
 
 
 # ── kills ────────────────────────────────────────────────────────────────────────────────────────────────────────────

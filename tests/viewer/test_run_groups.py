@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 from tests.cli.invoking import recorded
+from tests.counting import watch
 from tests.viewer.serving import groups_in, serving
+from tests.waiting import wait_until
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.value_tables import FilesState
 from trace_recorder.figures.groups import GroupedRuns
+from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures
+from trace_recorder.viewer.runs import RunList
 
 
 def test_groups_follow_the_filters_of_the_list(tmp_path: Path) -> None:
@@ -64,3 +69,32 @@ def test_only_changed_runs_are_read_and_only_until_a_time(tmp_path: Path) -> Non
     assert kept.fill(groups, names, runs) == 1
     assert groups.comparison().runs == 2
     assert read == [*names, "b.json"]
+
+
+def test_groups_are_compared_again_only_if_the_list_changed(tmp_path: Path) -> None:
+    """A request for the same groups adds no run to groups. Other groupings, and changed runs, are compared."""
+    for number in range(3):
+        recorded(tmp_path / f"{number}.json", metadata={"number": number})
+    runs, added = RunList(tmp_path), Counter[str]()
+
+    def sizes_of_groups(by: str) -> list[int]:
+        answer = runs.groups(ListRequest(), [by])
+        while answer["unread"]:
+            answer = runs.groups(ListRequest(), [by])
+        return [group["runs"] for group in answer["groups"]]
+
+    def counted(by: str) -> tuple[list[int], bool]:
+        """Return the sizes of the groups, and whether runs were added to groups for them."""
+        sizes: list[int] = []
+        added.clear()
+        watch(
+            lambda: sizes.extend(sizes_of_groups(by)),
+            lambda frame: added.update(runs=int(frame.f_code is GroupedRuns.add.__code__)),
+        )
+        return sizes, added["runs"] > 0
+
+    answers = [counted(by) for by in ("meta:number", "meta:number", "status", "meta:number")]
+    recorded(tmp_path / "3.json", metadata={"number": 1})
+    wait_until(lambda: sizes_of_groups("meta:number") == [2, 1, 1])
+
+    assert answers == [([1, 1, 1], True), ([1, 1, 1], False), ([3], True), ([1, 1, 1], False)]

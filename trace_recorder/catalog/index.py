@@ -14,7 +14,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan, runs_on_disk
 from trace_recorder.catalog.query import Term, condition_of, parse_query
-from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_of, row_of_run, summary_of
+from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_json, row_of, row_of_run, summary_of
 from trace_recorder.catalog.run_values import values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
@@ -120,7 +120,7 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
     shown_costs: Json | None = None
     if may_have_price(summary["status"], summary["llm_calls"]):
         shown_costs = costs_json(costs)
-    row_text, summary_text = map(json.dumps, (asdict(replace(row, path="")), (summary, shown_costs)))
+    row_text, summary_text = json.dumps({**row_json(row), "path": ""}), json.dumps((summary, shown_costs))
     kept = row_text, stats.to_text(), summary_text, measures_of(run, stats).to_text()
     return KeptRun(task.name, task.state, values, kept, run.end_time is None)
 

@@ -18,7 +18,7 @@ from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.catalog.searched_values import Counted, Single
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
-from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
+from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files
 
 T = TypeVar("T")
 
@@ -37,10 +37,7 @@ class RunOnDisk(NamedTuple):
 def runs_on_disk(directory: Path, *, recursive: bool = True) -> Iterator[RunOnDisk]:
     """Yield the runs in a directory. If `recursive` is True, also yield the runs below it."""
     start = len(os.fsencode(directory / "_")) - 1
-    place, prefix = None, b""
     for run in run_files(directory, recursive=recursive):
-        if run.place is not place:
-            place, prefix = run.place, os.fsencode(run.place / "_")[start:-1]
         document = journal = NO_FILE
         try:
             if run.entry is not None:
@@ -51,7 +48,7 @@ def runs_on_disk(directory: Path, *, recursive: bool = True) -> Iterator[RunOnDi
                 journal = stat.st_mtime_ns, stat.st_size
         except OSError:  # the file is gone; the error is reported when the run is read
             pass
-        yield RunOnDisk(prefix + os.fsencode(run.name), run, FilesState(*document, *journal))
+        yield RunOnDisk(os.fsencode(run.file)[start:], run, FilesState(*document, *journal))
 
 
 class Planned(NamedTuple):
@@ -84,15 +81,16 @@ class Known(NamedTuple):
 class Plan:
     """The runs in and below a directory that may match a query, in the order of `load_all`.
 
-    If `recursive` is False, the runs below the directory are left out. The state of each run's files is compared with
-    the state in the index. The index is in the directory, or at `index`. Each known run has the `values` with these
-    names, which are some of `SINGLE`. The iteration raises OSError at its start if the directory cannot be read.
+    If the condition is None, these are all runs, and no index is read. If `recursive` is False, the runs below the
+    directory are left out. The state of each run's files is compared with the state in the index. The index is in the
+    directory, or at `index`. Each known run has the `values` with these names, which are some of `SINGLE`. The
+    iteration raises OSError at its start if the directory cannot be read.
     """
 
     def __init__(
         self,
         directory: Path,
-        condition: Condition,
+        condition: Condition | None,
         index: Path | None = None,
         values: Sequence[str] = (),
         *,
@@ -107,23 +105,25 @@ class Plan:
         self._recursive = recursive
 
     def __iter__(self) -> Iterator[Planned]:
-        known, matching = _read_index(
-            self.directory, self.index, lambda tables: tables.values(self._condition, self._values)
-        )
-        if not known:  # without an index, there are no states to compare with
-            yield from (Planned(str(run)) for run in runs_in_directory(self.directory, recursive=self._recursive))
+        known, matching = self._known()
+        if not known:  # there are no states to compare with
+            yield from (Planned(run.file) for run in run_files(self.directory, recursive=self._recursive))
             return
-        place, prefix = None, ""
         for name, files, state in runs_on_disk(self.directory, recursive=self._recursive):
-            if files.place is not place:
-                place, prefix = files.place, str(files.place / "_")[:-1]
             row = known.pop(name, None)
             if row is None or row.state != state:
-                yield Planned(prefix + files.name)
+                yield Planned(files.file)
             elif row.run in matching:
-                yield Planned(prefix + files.name, Known(self, name, row.state, matching.pop(row.run)))
+                yield Planned(files.file, Known(self, name, row.state, matching.pop(row.run)))
             else:
                 self.others[files.place] += 1
+
+    def _known(self) -> tuple[dict[bytes, KnownRun], dict[int, tuple[Single, ...]]]:
+        """Return the runs of the index by name, and the values of those that match, by the id of the run."""
+        condition = self._condition
+        if condition is None:
+            return {}, {}
+        return _read_index(self.directory, self.index, lambda tables: tables.values(condition, self._values))
 
 
 _RUNS_AT_ONCE = 1000

@@ -11,7 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from trace_recorder.catalog.searched_values import MAX_INTEGER, Named, RunValues, Single, TextInRun, storable
+from trace_recorder.catalog.searched_values import (
+    MAX_INTEGER,
+    Named,
+    RunValues,
+    Single,
+    TextInRun,
+    is_storable,
+    storable,
+)
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
 from trace_recorder.figures.call_figures import made_calls
@@ -56,8 +64,8 @@ def values_of(run: Trajectory, *, with_texts: bool = True, costs: RunCosts | Non
         texts = tuple(texts_of(run))
     stored = (
         tuple(map(storable_value, single)),
-        tuple(replace(value, name=storable(value.name), text=value.text and storable(value.text)) for value in named),
-        tuple(text._replace(kind=storable(text.kind), text=storable(text.text)) for text in texts),
+        tuple(map(_storable_fact, named)),
+        tuple(map(_storable_text, texts)),
     )
     return RunValues(*stored, is_exact=exact_time and stored == (single, named, texts))
 
@@ -84,6 +92,18 @@ def storable_value(value: Single) -> Single:
     if isinstance(value, str):
         return storable(value)
     return value
+
+
+def _storable_fact(fact: Named) -> Named:
+    if is_storable(fact.name) and is_storable(fact.text or ""):
+        return fact
+    return replace(fact, name=storable(fact.name), text=fact.text and storable(fact.text))
+
+
+def _storable_text(text: TextInRun) -> TextInRun:
+    if is_storable(text.text) and is_storable(text.kind):
+        return text
+    return text._replace(kind=storable(text.kind), text=storable(text.text))
 
 
 def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload], costs: RunCosts) -> Iterator[float | None]:

@@ -50,13 +50,13 @@ class PlannedRuns:
 
 def planned_runs(
     paths: Sequence[Path],
-    condition: Condition = EVERY_RUN,
+    condition: Condition | None = EVERY_RUN,
     index: Path | None = None,
     values: Sequence[str] = (),
     *,
     recursive: bool = True,
 ) -> PlannedRuns:
-    """Return the runs at these paths that may match the condition.
+    """Return the runs at these paths that may match the condition. If it is None, no index is read.
 
     `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `values` are the
     names of the values that a run has from an index. Raises UnreadableError.

@@ -367,8 +367,7 @@ def select_runs(  # noqa: PLR0913 - each has a default
     if selection.is_every_run and uses_index:
         planned = planned_runs(paths, EVERY_RUN, index, recursive=recursive)
     elif selection.is_every_run:
-        candidates = [Planned(str(run)) for run in find_runs(paths, recursive=recursive)]
-        planned = PlannedRuns(candidates, len(candidates))
+        planned = planned_runs(paths, None, recursive=recursive)
     else:
         rows = select_rows(paths, selection, index=index, jobs=jobs, recursive=recursive)
         for file in rows.unread_files:

@@ -24,12 +24,13 @@ NO_FILE: FileState = (0, 0)
 class RunFiles(NamedTuple):
     """The files of a run in a directory.
 
-    `name` is the name of the document, or of the journal if there is no document. `entry` is the directory entry of
-    that file. For a subdirectory that cannot be read, there is one `RunFiles` with an empty name and without entries.
-    Reading the file at its `path` raises the error.
+    `file` is the path of the run, as a text. `name` is the name of the document, or of the journal if there is no
+    document. `entry` is the directory entry of that file. For a subdirectory that cannot be read, there is one
+    `RunFiles` with an empty name and without entries. Reading the file at its `path` raises the error.
     """
 
     place: Path
+    file: str
     name: str
     entry: os.DirEntry[str] | None
     journal: os.DirEntry[str] | None
@@ -38,7 +39,7 @@ class RunFiles(NamedTuple):
     @property
     def path(self) -> Path:
         """The path of the file `name`."""
-        return self.place / self.name
+        return Path(self.file)
 
 
 def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
@@ -50,19 +51,20 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
     waiting = [directory]
     while waiting:
         place = waiting.pop()
+        prefix = str(place / "_")[:-1]  # a Path for each run takes longer than the scan
         entries: Mapping[str, os.DirEntry[str]] = {}
         try:
             entries = _entries(place)
         except ours(OSError):
             if place is directory:
                 raise
-            yield RunFiles(place, "", None, None)
+            yield RunFiles(place, str(place), "", None, None)
         names = [name for name, entry in entries.items() if name.endswith((".json", ".jsonl")) and _is_file(entry)]
         for name in run_names(names):
             journal = None
             if journal_name(name) != name:
                 journal = entries.get(journal_name(name))
-            yield RunFiles(place, name, entries[name], journal)
+            yield RunFiles(place, prefix + name, name, entries[name], journal)
         if recursive:
             below = [name for name, entry in entries.items() if _is_directory(entry)]
             waiting += [place / name for name in reversed(below)]

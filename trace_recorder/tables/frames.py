@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
     import polars
     import pyarrow
+
+
+_MISSING = "Tables need pyarrow: pip install 'trace-recorder[parquet]'"
 
 
 def check_table(runs: RunOrRuns, of: str, function: str) -> None:
@@ -88,7 +92,13 @@ def load_pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtraError("Tables need pyarrow: pip install 'trace-recorder[parquet]'") from error
+        raise MissingExtraError(_MISSING) from error
+
+
+def require_pyarrow() -> None:
+    """Raise MissingExtraError if pyarrow is not installed. It is not imported, which takes a while."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtraError(_MISSING)
 
 
 @cache

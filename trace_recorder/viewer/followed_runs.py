@@ -36,7 +36,7 @@ from trace_recorder.errors import TraceRecorderError
 from trace_recorder.figures.cost import RunCosts
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for
-from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
+from trace_recorder.storage.run_files import NO_FILE, FileState, journal_name, run_files
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_rows import RunRows
 
@@ -66,12 +66,10 @@ class ServedFiles:
         """
         start = len(str(self.directory / "_")) - 1
         for run in run_files(self.directory, recursive=self.file_names is None):
-            if self.file_names is None or not self.file_names.isdisjoint(
-                (run.path.name, journal_path_for(run.path).name)
-            ):
+            if self.file_names is None or not self.file_names.isdisjoint((run.name, journal_name(run.name))):
                 document, journal = self._state(run.entry), self._state(run.journal)
                 if document is not None and journal is not None:
-                    yield str(run.path)[start:].replace(os.sep, "/"), FilesState(*document, *journal)
+                    yield run.file[start:].replace(os.sep, "/"), FilesState(*document, *journal)
 
     def state_of(self, name: str) -> FilesState | None:
         """Return the state of a run's files, or None if the run is gone or its path leads out of the directory."""

@@ -21,7 +21,7 @@ from secrets import token_hex
 from trace_recorder.catalog.matching import Search
 from trace_recorder.catalog.query import parse_query
 from trace_recorder.figures.cost import table_name
-from trace_recorder.figures.groups import GroupedRuns
+from trace_recorder.figures.groups import GroupedRuns, Grouping
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
@@ -62,6 +62,9 @@ class RunList:
         """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
         self._measures: KeptMeasures | None = None
+        self._comparisons: dict[tuple[ListRequest, int, tuple[Grouping, ...]], Json] = {}
+        """The groups of the last requests, by the request, the version of the list and the groupings."""
+        self._comparison_seconds = 0.0
 
     @property
     def directory(self) -> Path:
@@ -144,26 +147,46 @@ class RunList:
     def groups(self, request: ListRequest, by: Sequence[str]) -> Json:
         """Return the comparison of groups of the runs that match a request for the list, as far as the runs are read.
 
-        Runs are read for a bounded time. The answer says how many are still to be read, and when to ask again. Raises
-        QueryError.
+        Runs are read for a bounded time. The answer says how many are still to be read, and when to ask again. The last
+        complete answers are kept until the list changes. Raises QueryError.
         """
-        began, groups, followed = time.thread_time(), GroupedRuns(by), self._followed
+        began, groups = time.thread_time(), GroupedRuns(by)
         parse_query(request.query)
         with self._working(None):
             self._work_for(request)
-            if self._measures is None:
-                self._measures = KeptMeasures(followed.measures_in_index)
-            with followed.lock:
-                names = followed.rows.names(self._arrangement(request)[1].numbers)
-                runs = {**followed.runs}
-                unread = len(followed.unread) + followed.is_looking
-            unread += self._measures.read(names, runs, self._files.path_of, time.monotonic() + WORK_SECONDS)
-            unreadable = self._measures.fill(groups, names, runs)
-        answer = groups_json(groups.comparison(most_names=MAX_NAMES))
+            with self._followed.lock:
+                version, rows = self._arrangement(request)
+                unread = len(self._followed.unread) + self._followed.is_looking
+            key = request.arrangement, version, groups.by
+            answer = self._comparisons.pop(key, None)
+            if unread or answer is None:
+                answer = self._compared(groups, rows.numbers, unread)
+            if not answer["unread"]:
+                self._comparisons[key] = answer
+            if len(self._comparisons) > _MAX_ARRANGEMENTS:
+                del self._comparisons[next(iter(self._comparisons))]
         pause = AGAIN_SECONDS
-        if not unread:
+        if not answer["unread"]:
             pause = round(max(POLL_SECONDS, SHARE * (time.thread_time() - began)), 3)
-        return {**answer, "unread": unread, "unreadable": unreadable, "next_seconds": pause}
+        return {**answer, "next_seconds": pause}
+
+    def _compared(self, groups: GroupedRuns, numbers: RowNumbers, unread: int) -> Json:
+        """Return the comparison of the runs of these rows. Their measures are read for as long as the last comparison
+        took, or longer. So there are few comparisons of some of the runs, which cost more the more measures are known.
+
+        `unread` is how many runs of the list are still to be read.
+        """
+        if self._measures is None:
+            self._measures = KeptMeasures(self._followed.measures_in_index)
+        with self._followed.lock:
+            names, runs = self._followed.rows.names(numbers), {**self._followed.runs}
+        until = time.monotonic() + max(WORK_SECONDS, self._comparison_seconds)
+        unread += self._measures.read(names, runs, self._files.path_of, until)
+        began = time.monotonic()
+        unreadable = self._measures.fill(groups, names, runs)
+        answer = groups_json(groups.comparison(most_names=MAX_NAMES))
+        self._comparison_seconds = time.monotonic() - began
+        return {**answer, "unread": unread, "unreadable": unreadable}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
