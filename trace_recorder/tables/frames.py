@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
     import polars
     import pyarrow
-
-
-_MISSING = "Tables need pyarrow: pip install 'trace-recorder[parquet]'"
 
 
 def check_table(runs: RunOrRuns, of: str, function: str) -> None:
@@ -92,13 +88,7 @@ def load_pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtraError(_MISSING) from error
-
-
-def require_pyarrow() -> None:
-    """Raise MissingExtraError if pyarrow is not installed. It is not imported, which takes a while."""
-    if find_spec("pyarrow") is None:
-        raise MissingExtraError(_MISSING)
+        raise MissingExtraError("Tables need pyarrow: pip install 'trace-recorder[parquet]'") from error
 
 
 @cache

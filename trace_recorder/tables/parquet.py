@@ -24,7 +24,7 @@ from trace_recorder.formats.format import Format
 from trace_recorder.formats.format_writer import FormatWriter, LeftOut, view
 from trace_recorder.storage.file_system import directory_lock, sync_directory, sync_file
 from trace_recorder.tables.columns import TABLES, TableName
-from trace_recorder.tables.frames import batch_of, load_pyarrow, require_pyarrow, schema_of
+from trace_recorder.tables.frames import batch_of, load_pyarrow, schema_of
 from trace_recorder.tables.part_files import (
     COLUMNS_KEY,
     DIRECTORY_KEY,
@@ -196,7 +196,7 @@ class TableFiles:
     def __init__(
         self, directory: Path, tables: tuple[TableName, ...], *, resume: bool = False, force: bool = False
     ) -> None:
-        require_pyarrow()
+        load_pyarrow()
         self.files = 0
         self._directory = directory
         self._tables = tables

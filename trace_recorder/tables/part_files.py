@@ -5,8 +5,6 @@
 A part is one file of each table. All files of a part have the same runs, and each run is in one part. The file of the
 first table gets its name last, and loses it first. So the files of the first table show which parts are complete. Their
 metadata have the states of the runs' files when these were read, so that an export can be brought up to date.
-
-To compare these states, no pyarrow is imported: that takes longer than the comparison of thousands of runs.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -43,13 +40,7 @@ The digest does not reveal the path.
 """
 _STATES_KEY = b"trace_recorder.states"
 """The member of the metadata of a first table's file with the `FilesState` of each run by its path, as JSON."""
-_FOOTER_END = struct.Struct("<I4s")
-"""The last bytes of a Parquet file: the length of the footer before them, and a mark."""
-_MARK = b"PAR1"
-_TEXT_FIELD = b"\x18"
-"""The byte before a text in a footer, if the text is the next field of its structure (Thrift's compact protocol)."""
 _NO_FILES = FilesState(*NO_FILE, *NO_FILE)
-_DAMAGED = "this Parquet file is damaged; delete it, or export again"
 _PARENT = f"..{os.sep}"
 """The beginning of a relative path to a file outside of the working directory."""
 
@@ -61,11 +52,7 @@ def part_files(directory: Path, table: TableName) -> list[Path]:
 
 def is_ours(path: Path) -> bool:
     """Return whether an export of this package wrote a Parquet file. Raises OSError, also if the file is damaged."""
-    try:
-        schema = import_module("pyarrow.parquet").read_schema(path)
-    except ValueError as error:  # pyarrow's ArrowInvalid
-        raise OSError(errno.EINVAL, _DAMAGED, str(path)) from error
-    return COLUMNS_KEY in (schema.metadata or {})
+    return COLUMNS_KEY in _metadata(path)
 
 
 def remove_part(directory: Path, tables: Sequence[TableName], name: str) -> None:
@@ -172,11 +159,9 @@ _Written = dict[tuple[bytes | None, str], WrittenRun]
 
 
 def _runs_in(part: Path) -> _Written:
-    footer = _footer(part)
-    states = _states_of(footer)
+    states, base = states_in(part), _metadata(part).get(DIRECTORY_KEY)
     if states is None:
         raise FileExistsError(f"{part} does not say which runs it has: give another -o, or --force to replace it")
-    base = _member(footer, DIRECTORY_KEY)
     return {(base, path): WrittenRun(part.name, path, state) for path, state in states.items()}
 
 
@@ -201,11 +186,7 @@ A state is None if the run has to be read again in any case, because it was stil
 
 def states_in(path: Path) -> States | None:
     """Return the states of the runs in a file of a form's first table. For other files, return None."""
-    return _states_of(_footer(path))
-
-
-def _states_of(footer: bytes) -> States | None:
-    text = _member(footer, _STATES_KEY)
+    text = _metadata(path).get(_STATES_KEY)
     if text is None:
         return None
     return {run: state and FilesState(*state) for run, state in json.loads(text).items()}
@@ -216,36 +197,12 @@ def states_metadata(states: States) -> dict[bytes, bytes]:
     return {_STATES_KEY: json.dumps(states, separators=(",", ":")).encode()}
 
 
-def _footer(path: Path) -> bytes:
-    """Return the footer of a Parquet file. Its metadata are at its end. Raises OSError, also if the file is damaged."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _FOOTER_END.size))
-        end = file.read()
-        if len(end) == _FOOTER_END.size:
-            length, mark = _FOOTER_END.unpack(end)
-            if mark == _MARK and length <= size - _FOOTER_END.size:
-                file.seek(size - _FOOTER_END.size - length)
-                return file.read(length)
-    raise OSError(errno.EINVAL, _DAMAGED, str(path))
-
-
-def _member(footer: bytes, key: bytes) -> bytes | None:
-    """Return a member of the metadata in a footer, or None if the footer does not have it.
-
-    Both texts of a member, the key and the value, are a mark, a length and bytes. No value of ours has such a mark.
-    """
-    beginning = _TEXT_FIELD + bytes([len(key)]) + key + _TEXT_FIELD
-    _, found, rest = footer.rpartition(beginning)
-    if not found:
-        return None
-    length = digits = 0
-    while True:  # a length is a number in digits of seven bits, of which the last has no high bit
-        digit = rest[digits]
-        length |= (digit & 0x7F) << 7 * digits
-        digits += 1
-        if digit < 0x80:  # noqa: PLR2004 - the high bit
-            return rest[digits : digits + length]
+def _metadata(path: Path) -> Mapping[bytes, bytes]:
+    """Return the members of a Parquet file's metadata. Raises OSError, also if the file is damaged."""
+    try:
+        return import_module("pyarrow.parquet").read_metadata(path).metadata or {}
+    except ValueError as error:  # pyarrow's ArrowInvalid
+        raise OSError(errno.EINVAL, "this Parquet file is damaged; delete it, or export again", str(path)) from error
 
 
 class _RunPlaces:
