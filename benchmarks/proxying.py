@@ -8,8 +8,9 @@ work of the machine affects all of them. Times are medians, and only the ratios 
 - answer: a plain answer, from the request to its last byte
 - first byte: a stream, from the request to its first byte
 - delay: from the server's write of an event to its arrival at the client, in a stream of an event every 5 ms
-- 500 events: a stream at full speed, from its first byte to its last
-- CPU: the CPU time of the contender's process for one call of each kind, if there is a `/proc`
+- events: a stream of 500 events at full speed, from its first byte to its last
+- CPU, the CPU time of the contender's process, on Linux: of an answer, of 500 events, of 40 events at that pace, and of
+  one call of each kind
 
 `python -m benchmarks.proxying sessions [NUMBER]` opens up to 2,000 sessions in the recording and in the bare proxy, in
 turns. It prints what the first and the second call of a session take, by the clock and of CPU, while 500, 1,000 and so
@@ -56,7 +57,8 @@ _OF_LITELLM = {
 
 PATHS = {"plain": "", "stream": "/stream", "paced": "/paced"}
 """The path of the server for each kind of answer."""
-COLUMNS = ("answer", "first byte", "delay", "500 events", "CPU")
+CPU_COLUMNS = {"plain": "CPU: answer", "stream": "500 events", "paced": "paced"}
+COLUMNS = ("answer", "first byte", "delay", "events", *CPU_COLUMNS.values(), "all")
 CLOCK = re.compile(rb'"content":\s*"(\d+\.\d+)"')
 
 
@@ -217,27 +219,37 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _round(clients: dict[str, httpx.Client], contenders: dict[str, Contender]) -> None:
-    before = {name: _cpu_seconds(contender.pid) for name, contender in contenders.items()}
-    for _ in range(CALLS):
+    for kind, column in CPU_COLUMNS.items():
+        before = {name: _cpu_seconds(contender.pid) for name, contender in contenders.items()}
+        for _ in range(CALLS):
+            for name, contender in contenders.items():
+                _MEASURE[kind](clients[name], contender)
         for name, contender in contenders.items():
-            _measure(clients[name], contender)
-    for name, contender in contenders.items():
-        contender.seconds["CPU"].append((_cpu_seconds(contender.pid) - before[name]) / CALLS)
+            contender.seconds[column].append((_cpu_seconds(contender.pid) - before[name]) / CALLS)
+    for contender in contenders.values():
+        contender.seconds["all"].append(sum(contender.seconds[column][-1] for column in CPU_COLUMNS.values()))
 
 
-def _measure(client: httpx.Client, contender: Contender) -> None:
-    """Make one call of each kind."""
-    seconds = contender.seconds
+def _measure_answer(client: httpx.Client, contender: Contender) -> None:
     url, body = contender.request("plain")
     began = time.monotonic()
     client.post(url, json=body).raise_for_status()
-    seconds["answer"].append(time.monotonic() - began)
+    contender.seconds["answer"].append(time.monotonic() - began)
+
+
+def _measure_stream(client: httpx.Client, contender: Contender) -> None:
     began = time.monotonic()
     arrivals = [at for at, _ in _chunks(client, contender, "stream")]
-    seconds["first byte"].append(arrivals[0] - began)
-    seconds["500 events"].append(arrivals[-1] - arrivals[0])
+    contender.seconds["first byte"].append(arrivals[0] - began)
+    contender.seconds["events"].append(arrivals[-1] - arrivals[0])
+
+
+def _measure_pace(client: httpx.Client, contender: Contender) -> None:
     for at, chunk in _chunks(client, contender, "paced"):
-        seconds["delay"] += (at - float(clock) for clock in CLOCK.findall(chunk))
+        contender.seconds["delay"] += (at - float(clock) for clock in CLOCK.findall(chunk))
+
+
+_MEASURE = {"plain": _measure_answer, "stream": _measure_stream, "paced": _measure_pace}
 
 
 def _chunks(client: httpx.Client, contender: Contender, kind: str) -> Iterator[tuple[float, bytes]]:
@@ -250,12 +262,13 @@ def _chunks(client: httpx.Client, contender: Contender, kind: str) -> Iterator[t
 
 
 def _cpu_seconds(pid: int | None) -> float:
-    """Return the CPU time of a process so far, or 0 without `/proc`."""
+    """Return the CPU time of a process so far, or 0 if it has ended or the system does not tell it."""
+    if pid is None:
+        return 0.0
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime(~pid << 3 | 2)  # the number of the process's clock, as Linux makes it
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _print(contenders: dict[str, Contender]) -> None:
