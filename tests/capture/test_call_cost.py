@@ -93,9 +93,10 @@ def test_a_large_request_in_an_event_loop_is_compared_once(tmp_path: Path) -> No
 MOST_LOCKS = [3, 4]
 """How often an agent's thread acquires a lock of the recorder for a plain call, and for a short stream."""
 TAKE_LOCKS = """
-    import json, sys, threading
+    import json, sys, threading, time
 
     taken = []
+    wait, time.sleep = time.sleep, lambda _: threading.Event().wait()  # background threads end no pause
 
     class Counted:
         def __init__(self):
@@ -118,7 +119,8 @@ TAKE_LOCKS = """
 
     RLock, threading.RLock = threading.RLock, new_lock
     import httpx2
-    from trace_recorder import TrajectoryRecorder
+    from tests.limits import limited
+    from trace_recorder.reading.live_document.document_thread import DocumentLimits, process_thread
 
     events = [b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\\n\\n', b"data: [DONE]\\n\\n"]
 
@@ -127,13 +129,16 @@ TAKE_LOCKS = """
             return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(events))
         return httpx2.Response(200, json={"choices": []})
 
-    recorder = TrajectoryRecorder(sys.argv[1])
+    late = DocumentLimits(min_pause_seconds=1000.0)
+    recorder = limited(flush_seconds=1000.0, document=late)(sys.argv[1])
     client = recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer)))
     counts = []
     for body in ({"model": "m"}, {"model": "m", "stream": True}):
         for _ in range(3):
             taken.clear()
             client.post("http://provider.test/v1/chat/completions", json=body)
+            while process_thread.is_idle:  # the thread that writes documents has not begun
+                wait(0.01)
         counts.append(len(taken))
     recorder.finalize()
     print(json.dumps(counts))
@@ -141,7 +146,10 @@ TAKE_LOCKS = """
 
 
 def test_a_call_takes_few_locks(tmp_path: Path) -> None:
-    """For each record the lock of the run is acquired once, and for the end of a response the lock of the response."""
+    """For each record the lock of the run is acquired once, and for the end of a response the lock of the response.
+
+    No lock is acquired for the threads that flush streams and write documents, while these threads wait.
+    """
     ended = python(TAKE_LOCKS, tmp_path / "run.json")
 
     assert (ended.stderr, json.loads(ended.stdout)) == ("", MOST_LOCKS)

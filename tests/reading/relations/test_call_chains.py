@@ -75,6 +75,15 @@ def test_an_answer_that_the_prompt_began_is_continued() -> None:
     assert relations(made) == [("begins", None), ("extends", "llm_1")]
 
 
+def test_the_message_before_an_empty_answer_is_no_answer() -> None:
+    """A prompt has no message for an empty answer. So a repeated question that replaces the first one is new once."""
+    made = run(call(["q"], None), call(["q ", " q"], "a"))
+
+    turn = turns_of(made)[1]
+    assert (turn.relation, turn.prefix_length) == ("extends", 1)
+    assert [message.content for message in turn.new_messages] == [" q"]
+
+
 def test_a_prompt_may_refer_to_the_response_that_it_continues() -> None:
     """`previous_response_id` stands for that prompt and answer. The turn's prompt has all messages that the
     model saw.

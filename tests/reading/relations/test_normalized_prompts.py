@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
-from itertools import permutations
+from itertools import pairwise, permutations
+from types import FrameType
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages, sum_of_messages
+from trace_recorder.reading.relations.normalized_messages import (
+    MODULUS,
+    MessageNormalizer,
+    PlacedMessages,
+    sum_of_messages,
+)
 from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer
 from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, ToolCall
@@ -85,3 +93,31 @@ def test_sums_tell_sequences_apart() -> None:
     sequences = [chosen for length in range(4) for chosen in permutations(messages, length)]
 
     assert len({sum_of_messages(sequence, 0) for sequence in sequences}) == len(sequences)
+
+
+def test_threads_may_ask_for_sums_at_once() -> None:
+    """Another thread may ask for the sum at a later place between any two instructions. Both get the right sum."""
+    messages = MessageNormalizer().normalize(MessageTable(POOL).prompt(POOL[:1])).messages
+    start = place = 5000  # no other test has asked for a sum at this place
+    remaining = 0
+    sum_of_messages(messages, start)
+
+    def other_thread(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal remaining
+        frame.f_trace_opcodes = True
+        remaining -= event == "opcode"
+        if remaining == 0:
+            sys.settrace(None)
+            sum_of_messages(messages, place + 2)
+        return other_thread
+
+    before = sys.gettrace()
+    while remaining <= 0:  # until a sum takes fewer instructions than the moment of the other thread
+        place += 4
+        remaining = (place - start) // 4
+        sys.settrace(other_thread)
+        sum_of_messages(messages, place)
+        sys.settrace(before)
+
+    first, second, *sums = [sum_of_messages(messages, number) for number in (0, 1, *range(start, place + 4))]
+    assert all(after * first % MODULUS == total * second % MODULUS for total, after in pairwise(sums))

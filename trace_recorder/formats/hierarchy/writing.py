@@ -8,7 +8,6 @@ Recorded facts fill members that the SDK leaves empty: times, failures, and the 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from trace_recorder.clocks import seconds_between
@@ -28,6 +27,7 @@ from trace_recorder.formats.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
@@ -97,14 +97,14 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
     """
     if level == _MESSAGE_LEVEL:
         if id(value) not in messages:
-            messages[id(value)] = _canonical_json(value)
+            messages[id(value)] = b"".join(_canonical_pieces(value, level + 1, messages))
         yield messages[id(value)]
     elif isinstance(value, dict):
         before = b""
         yield b"{"
         for name in sorted(value):
             if name != "idx" and value[name] is not None:
-                yield before + _canonical_json(name) + b":"
+                yield before + _scalar_json(name) + b":"
                 yield from _canonical_pieces(value[name], level + 1, messages)
                 before = b","
         yield b"}"
@@ -117,21 +117,14 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
             before = b","
         yield b"]"
     else:
-        yield _canonical_json(value)
+        yield _scalar_json(value)
 
 
-def _canonical_json(value: Payload) -> bytes:
-    text = json.dumps(_canonical(value), separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+def _scalar_json(value: Payload) -> bytes:
+    return _write_json(value).encode("utf-8", "surrogatepass")
 
 
-def _canonical(value: Payload) -> Payload:
-    if isinstance(value, dict):
-        members = ((name, _canonical(value[name])) for name in sorted(value) if name != "idx")
-        return {name: inner for name, inner in members if inner is not None}
-    if isinstance(value, list):
-        return [_canonical(inner) for inner in value]
-    return value
+_write_json = make_json_writer(",", ":")
 
 
 def _task(trajectory: Trajectory, all_snapshots: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:

@@ -44,10 +44,11 @@ class TurnRecord(NamedTuple):
     """The facts about an answered turn that stay in memory.
 
     The prefix of a turn consists of the messages of its prompt, followed by its first answer. Instructions that apply
-    to this prompt only are not part of the prefix. `prefix_sum` identifies the messages of the prefix (`prefix_sums`),
-    and `message_count` is their number. `answers` are the contents of the turn's answers. `answer_count` is the number
-    of answers that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns
-    before this turn in its chain, and `earlier_numbers` are the numbers of these answers (`number_of_answer`).
+    to this prompt only are not part of the prefix. `prefix_sum` identifies the messages of the prefix
+    (`sum_of_messages`), and `message_count` is their number. `answers` are the contents of the turn's answers.
+    `answer_count` is the number of answers that the model had seen or given when the turn ended. `earlier_answers` are
+    the answers of the turns before this turn in its chain, and `earlier_numbers` are the numbers of these answers
+    (`number_of_answer`).
     """
 
     number: int

@@ -229,8 +229,10 @@ def sums_of_messages(messages: Sequence[NormalizedMessage], place: int, end: int
 
 
 def _powers(begin: int, end: int) -> list[int]:
-    while len(_POWERS) < end:
-        _POWERS.append(_POWERS[-1] * _BASE % MODULUS)
+    """Return the factors of the places from `begin` to before `end`. Several threads may ask."""
+    while (known := len(_POWERS)) < end:
+        # Set at its place, and not appended: another thread may have added the same factor meanwhile.
+        _POWERS[known : known + 1] = [_POWERS[known - 1] * _BASE % MODULUS]
     return _POWERS[begin:end]
 
 
