@@ -234,13 +234,13 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
     A string is yielded if it, or the name to which it belongs, contains one of these positions. If `positions` is None,
     all strings are yielded. Each string comes with its start, its end, the name to which it belongs, and whether it is
     a member's name itself. A value belongs to the name of its member, with two exceptions. The value of a member
-    "value" belongs to the text of the member "name" next to it, as in lists of variables. An element of a list after a
-    command's option belongs to the option. Strings that are far from these positions are not examined.
+    "value" belongs to the text of the member "name" before it in the same object, as in lists of variables. An element
+    of a list after a command's option belongs to the option. Strings that are far from these positions are not examined.
     """
     quotes = text
     if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
         quotes = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
-    name, label, option, follows, done = "", "", "", False, 0
+    name, label, option, follows, done, labelled = "", "", "", False, 0, 0
     start = _next_string(quotes, 0, positions)
     while start >= 0:
         end = quotes.find('"', start + 1) + 1
@@ -255,13 +255,15 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
             is_value = bool(name) and _is_value(text, start)
             if option and text[done:start].strip() != ",":
                 option = ""
+            if label and is_value and name in _VALUES and _is_object_closed(text, labelled, start):
+                label = ""
             owner = _owner(name, label, option, is_value=is_value)
             if is_seen or follows or option or owner == label != "":
                 yield start, end, owner, False
             option = _option_at(text, start, end) if is_seen else ""
             done = end
             if is_seen and is_value and name in _LABELS:
-                label = decode_string(text, start, end)
+                label, labelled = decode_string(text, start, end), end
             elif name in _VALUES:
                 label = ""
             follows = False
@@ -309,6 +311,16 @@ def _owner(name: str, label: str, option: str, *, is_value: bool) -> str:
     if is_value:
         return name
     return option
+
+
+def _is_object_closed(text: str, begin: int, end: int) -> bool:
+    """Return whether the object around a position outside of strings ends before another such position."""
+    depth = 0
+    for token in _TOKEN.finditer(text, begin, end):
+        depth += (token[0] == "{") - (token[0] == "}")
+        if depth < 0:
+            return True
+    return False
 
 
 def _is_value(text: str, start: int) -> bool:
