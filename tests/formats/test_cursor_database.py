@@ -132,6 +132,16 @@ def test_keys_are_masked_and_logins_are_not_read(tmp_path: Path) -> None:
     ]
 
 
+def test_a_damaged_conversation_is_a_run_with_a_gap(tmp_path: Path) -> None:
+    """It is not passed over as an empty composer is, and the other conversations are read."""
+    path = write_database(tmp_path / "state.vscdb", BUBBLES)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("insert into cursorDiskKV values ('composerData:k3', ?)", (json.dumps(COMPOSER)[:-9],))
+    run, damaged, _ = load_all(path)
+    assert (len(run.llm_interactions), run.gaps) == (4, ())
+    assert (damaged.metrics["llm_calls"], [gap.what for gap in damaged.gaps]) == (0, ["the composer"])
+
+
 def test_a_database_of_another_editor_is_not_taken_for_one_of_cursor(tmp_path: Path) -> None:
     """A workspace that only lists composers has no conversation either."""
     path = tmp_path / "state.vscdb"

@@ -65,5 +65,6 @@ def test_a_step_that_is_damaged_is_a_gap_or_kept(tmp_path: Path) -> None:
 
 
 def test_a_line_of_another_program_is_not_taken_for_a_step(tmp_path: Path) -> None:
-    path = write_steps(tmp_path / "t1.jsonl", [{"type": "a", "status": "done", "a": {}, "id": 1}, {"type": "status"}])
-    assert format_of(Source(path)) is None
+    others = [[step("click", x=1), step("scroll", y=2)], [{**STEPS[0], "id": 1}], [{"type": "user_input"}]]
+    for number, lines in enumerate(others):
+        assert format_of(Source(write_steps(tmp_path / f"{number}.jsonl", lines))) is None

@@ -43,6 +43,8 @@ FORMS: dict[str, Form] = {
     "an option of several words": lambda name, value: [f"--my {name}", value],
     "value and name": lambda name, value: {"value": value, "name": name},
     "name, type and value": lambda name, value: {"name": name, "type": "string", "value": value},
+    "a name and a nested object": lambda name, value: {"name": name, "schema": {"type": "string"}, "value": value},
+    "a name, and a value of another object": lambda name, value: [{"name": name}, {"name": "city", "value": value}],
     "an option": lambda name, value: [f"--{name}", value],
     "an option with an equals sign": lambda name, value: [f"--{name}={value}"],
     "an option in a command": lambda name, value: {"command": ["deploy", f"--{name}", value, "run"]},

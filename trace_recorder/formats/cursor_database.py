@@ -52,11 +52,11 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of each composer that has bubbles."""
+    """Yield the run of each composer that has bubbles, or is damaged."""
     with open_database(source) as database:
         for row in database.rows(*_COMPOSERS):
             name = (as_text(row.get("key")) or "").partition(":")[2]
-            yield from _read_composer(database, name, _object(row))
+            yield from _read_composer(database, name, json_value(as_text(row.get("value")) or "{}"))
         for number, composer in enumerate(_listed(database), start=1):
             yield from _read_composer(database, f"{source.path.stem}-{number}", composer)
 
@@ -72,12 +72,14 @@ def _object(row: Members) -> Members:
     return as_dict(json_value(as_text(row.get("value")) or ""))
 
 
-def _read_composer(database: Database, name: str, composer: Members) -> Iterator[ForeignRun]:
-    """Yield the run of a composer. The default of its id is `name`."""
+def _read_composer(database: Database, name: str, value: Payload) -> Iterator[ForeignRun]:
+    """Yield the run of a composer, unless it has no bubbles. The default of its id is `name`."""
+    composer, reader = as_dict(value), _BubbleReader(ForeignRun(identity=name))
     heads, bubbles = as_list(composer.get("fullConversationHeadersOnly")), as_list(composer.get("conversation"))
-    if not heads and not bubbles:
+    if not isinstance(value, dict):
+        reader.add_gap("the composer", "it is not an object, or is damaged")
+    elif not heads and not bubbles:
         return
-    reader = _BubbleReader(ForeignRun(identity=name))
     reader.read_composer(composer)
     for bubble in map(as_dict, bubbles):
         reader.read_bubble(bubble)

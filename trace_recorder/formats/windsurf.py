@@ -34,9 +34,15 @@ _FAILED = {"done": False, "error": True}
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line is a step."""
-    first = as_dict(next((line.value for line in source.first_lines), None))
-    kind = as_text(first.get("type")) or ""
+    """Return whether the first line is a step, and one of the first steps is a prompt or a text of the model.
+
+    Other programs have lines of the same form.
+    """
+    steps = [as_dict(line.value) for line in source.first_lines]
+    kinds = [as_text(step.get("type")) or "" for step in steps]
+    if not {_PROMPT, _TEXT}.intersection(kinds):
+        return False
+    first, kind = steps[0], kinds[0]
     return first.keys() == {"type", "status", kind} and isinstance(first[kind], dict)
 
 

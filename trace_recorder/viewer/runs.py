@@ -29,7 +29,7 @@ from trace_recorder.viewer.run_groups import MAX_NAMES, KeptMeasures, groups_jso
 from trace_recorder.viewer.run_rows import Arrangement, RowNumbers
 
 WORK_SECONDS = 0.3
-"""`RunList` reads runs for at most this long while a client waits for an answer."""
+"""`RunList` reads runs for at most this long while a client waits for a page of the list."""
 ASIDE_SECONDS = 0.1
 """`_read_costs` reads calls for at most this long before an answer, if no client waits for the costs of these calls."""
 POLL_SECONDS = 2.0
@@ -171,10 +171,11 @@ class RunList:
         return {**answer, "next_seconds": pause}
 
     def _compared(self, groups: GroupedRuns, numbers: RowNumbers, unread: int) -> Json:
-        """Return the comparison of the runs of these rows. Their measures are read for as long as the last comparison
-        took, or longer. So there are few comparisons of some of the runs, which cost more the more measures are known.
+        """Return the comparison of the runs of these rows.
 
-        `unread` is how many runs of the list are still to be read.
+        Their measures are read for as long as the last comparison took, or longer. So there are few comparisons of some
+        of the runs, which cost more the more measures are known. `unread` is how many runs of the list are still to be
+        read.
         """
         if self._measures is None:
             self._measures = KeptMeasures(self._followed.measures_in_index)

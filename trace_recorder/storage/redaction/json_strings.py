@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring, encode_basestring_ascii
+from typing import NamedTuple
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
@@ -234,13 +235,14 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
     A string is yielded if it, or the name to which it belongs, contains one of these positions. If `positions` is None,
     all strings are yielded. Each string comes with its start, its end, the name to which it belongs, and whether it is
     a member's name itself. A value belongs to the name of its member, with two exceptions. The value of a member
-    "value" belongs to the text of the member "name" next to it, as in lists of variables. An element of a list after a
-    command's option belongs to the option. Strings that are far from these positions are not examined.
+    "value" belongs to the text of the member "name" before it in the same object, as in lists of variables. An
+    element of a list after a command's option belongs to the option. Strings that are far from these positions are not
+    examined.
     """
     quotes = text
     if '\\"' in text:  # blank out the escaped quotes, because `find` is faster than a pattern
         quotes = text.replace("\\\\", "\0\0").replace('\\"', "\0\0")
-    name, label, option, follows, done = "", "", "", False, 0
+    name, label, option, follows, done = "", _NO_LABEL, "", False, 0
     start = _next_string(quotes, 0, positions)
     while start >= 0:
         end = quotes.find('"', start + 1) + 1
@@ -255,17 +257,17 @@ def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, in
             is_value = bool(name) and _is_value(text, start)
             if option and text[done:start].strip() != ",":
                 option = ""
-            owner = _owner(name, label, option, is_value=is_value)
-            if is_seen or follows or option or owner == label != "":
+            owner = _owner(name, label, option, start, is_value=is_value)
+            if is_seen or follows or option or owner == label.name != "":
                 yield start, end, owner, False
             option = _option_at(text, start, end) if is_seen else ""
             done = end
             if is_seen and is_value and name in _LABELS:
-                label = decode_string(text, start, end)
+                label = _Label(decode_string(text, start, end), text, end)
             elif name in _VALUES:
-                label = ""
+                label = _NO_LABEL
             follows = False
-        start = quotes.find('"', end) if follows or option or label else _next_string(quotes, end, positions)
+        start = quotes.find('"', end) if follows or option or label.name else _next_string(quotes, end, positions)
 
 
 def _is_one_in(positions: list[int], start: int, end: int) -> bool:
@@ -302,10 +304,30 @@ def _option_at(text: str, start: int, end: int) -> str:
     return decode_string(text, start, end)
 
 
-def _owner(name: str, label: str, option: str, *, is_value: bool) -> str:
-    """Return the name to which a string belongs."""
-    if label and is_value and name in _VALUES:
-        return label
+class _Label(NamedTuple):
+    """The name that a member "name" of an object states. The member's string ends at the position `end` of a text."""
+
+    name: str
+    text: str
+    end: int
+
+    def is_in_object(self, position: int) -> bool:
+        """Return whether the object of the label is still open at a later position outside of strings."""
+        depth = 0
+        for token in _TOKEN.finditer(self.text, self.end, position):
+            depth += (token[0] == "{") - (token[0] == "}")
+            if depth < 0:
+                return False
+        return True
+
+
+_NO_LABEL = _Label("", "", 0)
+
+
+def _owner(name: str, label: _Label, option: str, start: int, *, is_value: bool) -> str:
+    """Return the name to which the string at this position belongs."""
+    if label.name and is_value and name in _VALUES and label.is_in_object(start):
+        return label.name
     if is_value:
         return name
     return option
