@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from tests.cli.invoking import invoke
 from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.cli.output import PART_CHARACTERS, json_parts
+from trace_recorder.values.control_characters import (
+    escape_control_characters,
+    escape_json_text,
+    has_control_characters,
+)
 from trace_recorder.values.messages import Payload
 
 OBEYED = "".join(map(chr, (*range(0x80, 0xA0), 0x7F, 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), 0xFEFF)))
@@ -50,6 +56,15 @@ def test_json_contains_no_terminal_controls(
     said = json.dumps(list(read), ensure_ascii=False)
     assert ("validate" in arguments) or json.dumps(SAID, ensure_ascii=False)[1:-1] in said
     assert ("validate" in arguments) or "ß日\U0001f600" in printed.stdout
+
+
+def test_each_terminal_control_is_found() -> None:
+    """The characters that are escaped are found, wherever they are in a text, and no others."""
+    blocks = range(0x3000), range(0xD700, 0xE100), range(0xFE00, 0x10100), range(0xE0000, 0xE0200)
+    for character in map(chr, itertools.chain(*blocks)):
+        text = f"a\n{character}\tb"
+        is_escaped = escape_control_characters(text) != text
+        assert (has_control_characters(text), escape_json_text(text) != text) == (is_escaped, is_escaped), character
 
 
 @given(json_values)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.counting import lines
+from tests.counting import arguments_of, lines
 from tests.formats.made import assistant, call, run
 from trace_recorder import Trajectory
 from trace_recorder.figures.conversations.conversation import conversations
 from trace_recorder.formats.training.branches import branches
 from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.values.message_equality import normalized_content
 
 WINDOW = 6
 
@@ -37,7 +38,20 @@ def test_branches_and_conversations_take_linear_work(history: Callable[[int], Tr
     for trajectory in (history(100), history(200)):
         turns = turns_of(trajectory)
         counts.append(
-            [lines(lambda: branches(trajectory, turns)), lines(lambda: conversations(turns))]  # noqa: B023 - called at once
+            [lines(lambda: make(trajectory, turns)) for make in (branches, conversations)]  # noqa: B023 - called at once
         )
 
     assert all(longer < 2.2 * shorter for shorter, longer in zip(*counts, strict=True)), counts
+
+
+def test_messages_of_prompts_are_normalized_once() -> None:
+    """What was normalized to find turns is not normalized again for branches and conversations."""
+    trajectory = growing(100)
+    turns = turns_of(trajectory)
+
+    def normalized(act: Callable[[], object]) -> int:
+        return sum(arguments_of(act, normalized_content, lambda arguments: len(arguments["messages"])))
+
+    lists = normalized(lambda: [branch.lines() for branch in branches(trajectory, turns)])
+    answers = normalized(lambda: conversations(trajectory, turns))
+    assert (lists, answers) == (0, len(turns))

@@ -6,6 +6,7 @@ install it.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -27,6 +28,7 @@ def main() -> None:
         run, failure_code = _print_version, 1
     else:
         run, failure_code = _application()
+    gc.freeze()  # what was imported stays, and collections need not visit it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # then any recorded text can be printed, in any encoding
             stream.reconfigure(errors="backslashreplace")

@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice, starmap
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, TextIO, TypeVar
@@ -133,6 +134,7 @@ class _JsonWriter:
     def __init__(self, *, ascii_only: bool) -> None:
         self._ascii_only = ascii_only
         self._write = make_json_writer(", ", ": ", ensure_ascii=ascii_only)
+        self._write_name = lru_cache(self._write)
         self._texts: dict[int, tuple[Payload, str]] = {}
 
     def pieces(self, value: Payload, level: int) -> Iterator[str]:
@@ -152,11 +154,14 @@ class _JsonWriter:
         before, between = "{\n" + _INDENT * (level + 1), ",\n" + _INDENT * (level + 1)
         for name, member in value.items():
             if isinstance(name, str):
-                name_text = self._write(name)
+                name_text = self._write_name(name)
             else:
                 name_text = self._write({name: 0})[1:-4]
-            yield f"{before}{name_text}: "
-            yield from self.pieces(member, level + 1)
+            if isinstance(member, _SCALARS):  # most members are
+                yield f"{before}{name_text}: {self._write(member)}"
+            else:
+                yield f"{before}{name_text}: "
+                yield from self.pieces(member, level + 1)
             before = between
         yield "\n" + _INDENT * level + "}"
 

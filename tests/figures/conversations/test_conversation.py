@@ -22,7 +22,7 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
                 for line in conversation.lines
             ],
         )
-        for conversation in conversations(turns_of(trajectory))
+        for conversation in conversations(trajectory, turns_of(trajectory))
     ]
 
 
@@ -68,7 +68,7 @@ def test_results_known_only_from_a_step_follow_their_call() -> None:
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool"}
     made = run(call(["q"], None, LS), agent_steps=[{**step, "tool_calls": [LS], "tool_results": [result]}])
 
-    [conversation] = conversations(turns_of(made))
+    [conversation] = conversations(made, turns_of(made))
     told_by = steps_by_turn(made, conversation.turns).steps
     assert [(line.message.role, line.message.content) for line in lines_with_results(conversation, told_by)] == [
         ("user", "q"),

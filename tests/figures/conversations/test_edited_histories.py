@@ -154,7 +154,7 @@ TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in
 
 def kinds(made: Trajectory) -> Counter[str]:
     """Return how many conversations of each kind there are."""
-    return Counter(conversation.kind for conversation in conversations(turns_of(made)))
+    return Counter(conversation.kind for conversation in conversations(made, turns_of(made)))
 
 
 @pytest.mark.parametrize("place", range(6))

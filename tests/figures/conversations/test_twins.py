@@ -29,7 +29,7 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
     """Return for each conversation the id of its agent, its kind, and its interactions."""
     return [
         (conversation.agent_id, conversation.kind, [turn.interaction.interaction_id for turn in conversation.turns])
-        for conversation in conversations(turns_of(trajectory))
+        for conversation in conversations(trajectory, turns_of(trajectory))
     ]
 
 
@@ -46,7 +46,7 @@ def test_a_call_continues_a_call_of_its_own_agent(trajectories: Trajectories) ->
 
 def test_each_twin_has_its_own_conversation(trajectories: Trajectories) -> None:
     """The conversations have different parents."""
-    first, second = conversations(turns_of(trajectories["twins"]))
+    first, second = conversations(trajectories["twins"], turns_of(trajectories["twins"]))
     assert (first.agent, first.parent_agent_id != second.parent_agent_id) == (second.agent, True)
     assert tuple({turn.interaction.interaction_id for turn in one.turns} for one in (first, second)) == FOUND
 
@@ -117,7 +117,5 @@ def test_names_distinguish_agents_without_ids() -> None:
         call(["a"], "1", agent="x"), call(["a", assistant("1"), "b"], "2", agent="x"), call(["a"], "3", agent="y")
     )
 
-    assert [(conversation.agent, len(conversation.turns)) for conversation in conversations(turns_of(made))] == [
-        ("x", 2),
-        ("y", 1),
-    ]
+    named = [(conversation.agent, len(conversation.turns)) for conversation in conversations(made, turns_of(made))]
+    assert named == [("x", 2), ("y", 1)]

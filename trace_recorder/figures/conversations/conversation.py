@@ -20,10 +20,12 @@ from itertools import chain, repeat
 from typing import Literal
 
 from trace_recorder.figures.conversations.steps_of_turns import message_of_result
-from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages
+from trace_recorder.reading.relations.normalized_messages import PlacedMessages
+from trace_recorder.reading.relations.prompt_relations import PromptRelations, relations_of
 from trace_recorder.reading.relations.turn import Turn, key_of_agent
+from trace_recorder.values.message_equality import normalized_content
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.trajectory import AgentStep
+from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 ConversationKind = Literal["first", "continues", "apart"]
 
@@ -81,7 +83,7 @@ class Conversation:
         """The first turn of the chain of calls that the conversation belongs to."""
         return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
-    def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
+    def add(self, turn: Turn, seen: set[Hashable], relations: PromptRelations) -> None:
         """Add a turn.
 
         `seen` has the keys of the messages in all conversations of the agent, and gets the keys of this turn's
@@ -93,14 +95,16 @@ class Conversation:
         may_be_copied: set[Hashable] = set()
         if not self.turns:
             messages, may_be_copied = turn.messages(), seen
-        normalized = normalizer.normalize(messages)
+        normalized = relations.normalize(messages)
         self._add_prompt(turn, messages, normalized, may_be_copied)
         self.lines.append(ConversationLine(turn.answer(), turn, answer=True))
         self.turns.append(turn)
         if turn.answered:
             self.newest, self._unanswered = turn, []
-        answer = normalizer.normalize([turn.answer()])
-        seen.update(message.key for message in (*normalized.messages, *answer.messages))
+        seen.update([message.key for message in normalized.messages])
+        answer = normalized_content([turn.answer()])
+        if answer is not None:
+            seen.add(answer.identity)
 
     def _add_prompt(
         self, turn: Turn, messages: Sequence[Message], normalized: PlacedMessages, seen: set[Hashable]
@@ -136,12 +140,12 @@ class Conversation:
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
-def conversations(turns: Sequence[Turn]) -> list[Conversation]:
-    """Return the conversations of some turns, in the order in which they began."""
+def conversations(trajectory: Trajectory, turns: Sequence[Turn]) -> list[Conversation]:
+    """Return the conversations of some turns of a run, in the order in which they began."""
     result: list[Conversation] = []
     by_newest: dict[Turn | None, list[Conversation]] = defaultdict(list)  # None for those without an answer
     seen: dict[str | None, set[Hashable]] = {}
-    normalizer = MessageNormalizer()
+    relations = relations_of(trajectory)
     for turn in turns:
         call = turn.interaction
         candidates = result
@@ -156,7 +160,7 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
         else:
             agent = conversation.agent_key
         before = conversation.newest
-        conversation.add(turn, seen.setdefault(agent, set()), normalizer)
+        conversation.add(turn, seen.setdefault(agent, set()), relations)
         if conversation.newest is not before:
             by_newest[before].remove(conversation)
             by_newest[conversation.newest].append(conversation)

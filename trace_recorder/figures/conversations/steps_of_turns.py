@@ -207,7 +207,7 @@ class AnsweredTurn:
 
     turn: Turn
     step: AgentStep | None = None
-    next_messages: tuple[Message, ...] = ()
+    next_messages: Sequence[Message] = ()
     results: tuple[ToolResult, ...] = ()
     choice: int = 0
 

@@ -161,7 +161,7 @@ class _AtifDocumentWriter:
         self._inferred_agents = inferred_agents_of(trajectory)
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
-        self.mains, others = _main_and_others(turns)
+        self.mains, others = _main_and_others(trajectory, turns)
         self._places = {conversation: place for place, conversation in enumerate(others, start=1)}
         self._parents = parents_of(others, self.mains, turns, self._steps_by_turn.steps)
         self._tools = self._steps_by_turn.unrequested.get(None, [])
@@ -276,7 +276,7 @@ class _AtifDocumentWriter:
         return remaining | without_none(metadata=metadata or None)
 
 
-def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
+def _main_and_others(trajectory: Trajectory, turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
     """Divide the conversations of a run into those of the main agent and all others.
 
     The main agent is the agent without an id and a name, or else the agent of the first turn. A conversation of the
@@ -286,7 +286,7 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
     main = None
     if agents and None not in agents:
         main = agents[0]
-    all_conversations = conversations(turns)
+    all_conversations = conversations(trajectory, turns)
     mains = [each for each in all_conversations if each.agent_key == main and each.kind != "apart"]
     return mains, [each for each in all_conversations if each not in mains]
 

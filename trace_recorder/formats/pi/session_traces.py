@@ -51,7 +51,7 @@ def to_session_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[di
     count_all_but(trajectory, left_out, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     sessions = []
-    for number, conversation in enumerate(conversations(turns)):
+    for number, conversation in enumerate(conversations(trajectory, turns)):
         messages = [*_messages(conversation, steps)]
         if messages:
             header = {"type": "session", "harness": HARNESS, "id": session_identity(trajectory, number)}

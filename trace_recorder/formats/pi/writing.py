@@ -74,7 +74,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     steps = steps_by_turn(trajectory, turns).steps
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
-    all_conversations = conversations(turns)
+    all_conversations = conversations(trajectory, turns)
     identities = [session_identity(trajectory, number) for number in range(len(all_conversations))]
     sessions = []
     last_of_agent: dict[str | None, str] = {}

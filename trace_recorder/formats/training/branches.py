@@ -20,7 +20,7 @@ from trace_recorder.figures.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.formats.format_writer import LeftOut
 from trace_recorder.formats.left_out import CHOICES, OTHER_CALLS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
-from trace_recorder.reading.relations.normalized_messages import MessageNormalizer
+from trace_recorder.reading.relations.prompt_relations import PromptRelations, relations_of
 from trace_recorder.reading.relations.turn import Turn, choice_of
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.structs import replace
@@ -47,14 +47,14 @@ class BranchMessage:
 class Branch:
     """The turns from the beginning of a conversation to a leaf.
 
-    `targets` are the turns to train on. `new` are the targets that no earlier branch has. All branches of a run have
-    the same `normalizer`, because most of their messages are the same.
+    `targets` are the turns to train on. `new` are the targets that no earlier branch has. `relations` are those of the
+    run, which have normalized the messages of all its branches.
     """
 
     turns: tuple[Turn, ...]
     targets: frozenset[Turn]
     new: frozenset[Turn]
-    normalizer: MessageNormalizer
+    relations: PromptRelations
 
     @property
     def leaf(self) -> Turn:
@@ -67,8 +67,14 @@ class Branch:
         Answers have their thoughts, even if the agent did not send the thoughts back.
         """
         messages = self.leaf.messages()
-        normalized = self.normalizer.normalize(messages)
-        lines = [BranchMessage(message) for message in messages]
+        lines = [*map(BranchMessage, messages)]
+        if len(self.turns) > 1:
+            self._set_answers(lines, messages)
+        return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
+
+    def _set_answers(self, lines: list[BranchMessage], messages: Sequence[Message]) -> None:
+        """Replace the lines in which the agent sent back the answers of earlier turns."""
+        normalized = self.relations.normalize(messages)
         for turn, after in itertools.pairwise(self.turns):
             if not 0 < turn.normalized_length <= len(normalized.messages):
                 continue
@@ -76,7 +82,6 @@ class Branch:
             for number in range(normalized.begins[place], normalized.ends[place]):
                 if lines[number].message.role == "assistant":
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
-        return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
 
     def _line(self, turn: Turn, message: Message, answer: Message) -> BranchMessage:
         """Return the message in which the agent sent back an answer, with the thoughts that the agent left out."""
@@ -105,13 +110,12 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
         return fault_of_turn(turn, choice) is None
 
     covered: set[Turn] = set()
-    normalizer = MessageNormalizer()
     result: list[Branch] = []
     for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in excluded]):
         path = tuple(reversed(_ancestors(leaf)))
         choices = [after.choice for after in path[1:]] + [0]
         targets = frozenset(turn for turn, choice in zip(path, choices, strict=True) if is_target(turn, choice))
-        result.append(Branch(path, targets, targets - covered, normalizer))
+        result.append(Branch(path, targets, targets - covered, relations_of(trajectory)))
         covered |= targets
     return result
 

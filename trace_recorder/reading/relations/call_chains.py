@@ -24,6 +24,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress, count
+from operator import eq
 from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import is_in_progress
@@ -130,7 +131,7 @@ class RequestPrompt:
             return AnswerPrefix(before, None, place)
         return AnswerPrefix(sum_of_messages([NormalizedMessage(content)], place, before), content, place + 1)
 
-    def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
+    def appended_messages(self, continued: Continuation) -> Sequence[Message]:
         """Return the messages after the answer that the request continues.
 
         Tool results get the call ids of the recorded answer.
@@ -138,10 +139,12 @@ class RequestPrompt:
         messages = self.reading.messages[continued.prefix_length :]
         place = continued.answers.last
         if continued.previous is None or place < 0:
-            return tuple(messages)
+            return messages
         sent = self.normalized.message_at(place).content.calls
         recorded = continued.previous.answer(continued.choice).tool_calls
         ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
+        if all(map(eq, ids, ids.values())):
+            return messages
         return tuple(_with_call_id(message, ids) for message in messages)
 
     def added_messages(

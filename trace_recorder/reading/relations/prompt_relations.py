@@ -30,7 +30,7 @@ from trace_recorder.dialects.dialect import is_turn
 from trace_recorder.locks import new_lock
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
-from trace_recorder.reading.relations.normalized_messages import MessageNormalizer
+from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -173,6 +173,11 @@ class PromptRelations:
                 self._decided = _ComparedCalls(self.messages, self._normalizer, separate)
         self._decided.add_all(self._calls)
         return self._decided.relations
+
+    def normalize(self, messages: Sequence[Message]) -> PlacedMessages:
+        """Normalize messages that begin a prompt. What was normalized for the relations is not normalized again."""
+        with self._lock:
+            return self._normalizer.normalize(messages)
 
     def numbers_of(self, call: LLMInteraction) -> Numbers:
         """Return the numbers of the messages in the prompt of a call."""

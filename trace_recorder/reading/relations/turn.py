@@ -41,7 +41,7 @@ class Turn:
     prompt_length: int = 0
     instructions: int = 0
     normalized_length: int = 0
-    appended: tuple[Message, ...] = ()
+    appended: Sequence[Message] = ()
     new_messages: tuple[Message, ...] = ()
     new_before_answer: range = range(0)
     tools: tuple[Tool, ...] = ()
