@@ -28,14 +28,15 @@ def main() -> None:
         run, failure_code = _print_version, 1
     else:
         run, failure_code = _application()
-    gc.freeze()  # what was imported stays, and collections need not visit it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # then any recorded text can be printed, in any encoding
             stream.reconfigure(errors="backslashreplace")
     try:
+        gc.freeze()  # what was imported stays, and collections need not visit it
         try:
             run()
         finally:
+            gc.unfreeze()  # a program of a user may go on after `main`
             _flush_stderr()
             if sys.stdout is not None:
                 sys.stdout.flush()
