@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from tests.known_requests import KnownRequest
 from tests.wire.corpus import load
 from trace_recorder import Trajectory
 from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.reading.steps import step_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import RequestReading, ToolResult
 
 Payload = Any
 Path = tuple[str | int, ...]
@@ -59,32 +59,6 @@ class Case:
         return run(self.api, **bodies)
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The parts of a request, as its dialect's reader reads them."""
-
-    reading: RequestReading
-    new_tool_results: list[ToolResult] = field(default_factory=list)
-
-    def request(self) -> RequestReading:
-        return self.reading
-
-    def request_without_messages(self) -> RequestReading:
-        return self.reading
-
-    def has_request(self) -> bool:
-        return True
-
-    def raw_request(self) -> Payload:
-        return None
-
-    def raw_response(self) -> Payload:
-        return None
-
-    def raw_stream(self) -> str | None:
-        return None
-
-
 def run(api: str, request: Payload, response: Payload) -> Trajectory:
     """Return a run of one exchange."""
     reader = dialect_of(api)
@@ -94,7 +68,7 @@ def run(api: str, request: Payload, response: Payload) -> Trajectory:
         timestamp="2025-06-12T20:00:01+00:00",
         provider=None,
         model="m",
-        source=_Source(reader.read_request(request)),
+        source=KnownRequest(reader.read_request(request)),
         api=api,
         response=reader.read_response(response),
         duration_seconds=0.25,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
 import pytest
 
 from tests.counting import arguments_of, calls
+from tests.known_requests import KnownRequest
 from trace_recorder import Trajectory
 from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, NormalizedMessage
 from trace_recorder.reading.relations.normalized_prompts import PromptNormalizer
 from trace_recorder.reading.relations.prompt_relations import PromptRelations
 from trace_recorder.values.history_deltas import MessageDeltas
-from trace_recorder.values.llm_interaction import LLMInteraction, WithoutRawData
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import LLMResponse, Message, RequestReading, ToolCall
 
@@ -77,22 +77,6 @@ def prompts_of(histories: Histories, count: int) -> Iterator[NumberedMessages]:
             prompt, shared = table.prompt(), 0
         prompt = prompt.extended(messages[shared:])
         yield prompt
-
-
-@dataclass(frozen=True, slots=True)
-class KnownRequest(WithoutRawData):
-    """A request that has been read."""
-
-    reading: RequestReading
-
-    def request(self) -> RequestReading:
-        return self.reading
-
-    def request_without_messages(self) -> RequestReading:
-        return self.reading
-
-    def has_request(self) -> bool:
-        return True
 
 
 def run(histories: Histories, count: int) -> Trajectory:
