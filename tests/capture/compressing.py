@@ -6,7 +6,8 @@ import gzip
 import zlib
 
 import brotli
-import zstandard
+
+from tests import zstd
 
 
 def compressed(data: bytes, encoding: str) -> bytes:
@@ -15,6 +16,6 @@ def compressed(data: bytes, encoding: str) -> bytes:
         "gzip": gzip.compress,
         "deflate": zlib.compress,
         "br": brotli.compress,
-        "zstd": zstandard.ZstdCompressor().compress,
+        "zstd": zstd.compress,
     }
     return bytes(encode[encoding](data))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import zstandard
 
+from tests import zstd
 from tests.counting import lines
 from trace_recorder.formats.foreign_runs.source import Line, Source
 
 
 def written(path: Path, text: bytes) -> Path:
-    path.write_bytes(zstandard.compress(text) if path.suffix == ".zst" else text)
+    path.write_bytes(zstd.compress(text) if path.suffix == ".zst" else text)
     return path
 
 

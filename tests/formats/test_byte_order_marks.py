@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
+from tests import zstd
 from tests.cli.invoking import invoke
 from tests.formats.files import DIRECTORY, PRODUCED
 from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
@@ -98,7 +98,7 @@ def test_a_journal_whose_line_ends_were_converted_has_no_gaps(tmp_path: Path) ->
 def test_a_compressed_file_with_a_mark_is_read(mark: Callable[[str], bytes], tmp_path: Path) -> None:
     [plain] = sorted((PRODUCED / "codex-exec").iterdir())[:1]
     packed = tmp_path / plain.name
-    packed.write_bytes(zstandard.compress(mark(plain.read_text())))
+    packed.write_bytes(zstd.compress(mark(plain.read_text())))
     assert _read(packed) == _read(plain)
 
 

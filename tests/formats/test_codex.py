@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
+from tests import zstd
 from tests.formats.damage import check_damaged
 from tests.formats.files import check_run, facts_in, produced_lines, real_files, runs_of
 from trace_recorder import load
@@ -149,11 +149,11 @@ def test_a_compressed_rollout_is_read_like_a_plain_one(tmp_path: Path) -> None:
     plain = _written(tmp_path, _SESSION)
     packed = tmp_path / "packed" / "rollout.jsonl"
     packed.parent.mkdir()
-    packed.write_bytes(zstandard.compress(plain.read_bytes()))
+    packed.write_bytes(zstd.compress(plain.read_bytes()))
     assert load(packed).to_document() == load(plain).to_document()
 
     check_damaged(packed, packed.read_bytes())
-    packed.write_bytes(zstandard.compress(b" " * (FREE_BYTES + 1)))
+    packed.write_bytes(zstd.compress(b" " * (FREE_BYTES + 1)))
     with pytest.raises(TrajectoryFormatError, match="decompresses to more than"):
         load(packed)
 
@@ -166,7 +166,7 @@ def test_a_fork_has_the_history_of_its_base_and_its_own_calls(tmp_path: Path, su
     numbered = [line | {"ordinal": number} for number, line in enumerate(_SESSION)]
     written = _written(base, numbered, f"rollout-2026-11-07T00-00-00-{_CHILD}.jsonl")
     if suffix == ".jsonl.zst":
-        written.with_name(written.name + ".zst").write_bytes(zstandard.compress(written.read_bytes()))
+        written.with_name(written.name + ".zst").write_bytes(zstd.compress(written.read_bytes()))
         written.unlink()
     meta = _line(
         "session_meta",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 import zipfile
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
+from tests import zstd
 from tests.formats.damage import check_damaged
 from tests.formats.files import PRODUCED, check_run, facts_in, loaded, produced_document, real_files, runs_of
 from tests.formats.zip_files import DEFLATED, STORED, ZSTD, zip_of
@@ -200,7 +199,7 @@ def _raw_samples(path: Path) -> Iterator[dict[str, Any]]:
 def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
     data = path.read_bytes()
     begin = data.index(info.filename.encode(), info.header_offset) + len(info.filename.encode())
-    return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data[begin:])).read(info.file_size)
+    return zstd.ZstdDecompressor().decompress(data[begin:])
 
 
 def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-import zstandard
+from tests import zstd
 
 STORED, DEFLATED, ZSTD = 0, 8, 93
 
@@ -29,7 +29,7 @@ def zip_of(members: Mapping[str, bytes], method: int = DEFLATED, sizes: Mapping[
 
 def _packed(data: bytes, method: int) -> bytes:
     if method == ZSTD:
-        return zstandard.ZstdCompressor().compress(data)
+        return zstd.compress(data)
     if method == STORED:
         return data
     packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
