@@ -287,7 +287,7 @@ def test_what_importing_costs() -> None:
     total = sum(int(line[0].partition(":")[2]) for line in lines)
     ours = [line for line in lines if line[2].strip().startswith("trace_recorder")]
     print(f"{program}: {len(lines)} modules, {len(ours)} of them ours, {total / 1000:.1f} ms")
-    assert len(lines) < 312  # the standard library imports more of its own modules in newer versions of Python
+    assert len(lines) < 315  # the standard library imports more of its own modules in newer versions of Python
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,7 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
     assert states == [("completed", ()), ("thinking", ("llm_1",))]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 and later warn of a fork beside threads
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder) -> None:
     """A call in a forked child does not belong to the parent's open step, which the child's file does not have."""
