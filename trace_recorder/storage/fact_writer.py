@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import compress
+from operator import is_not
 from typing import Literal
 
 from trace_recorder.dialects.json_access import json_value
@@ -68,22 +70,22 @@ def fact_text(fact: Fact, masked: Masked = "foreign members") -> FactText:
     If all members are masked, values that JSON lacks, such as NaN, become descriptions.
     """
     own_members, foreign_members = own_and_foreign_members(type(fact))
-    own: Json = {}
-    for name, value, absent in zip(own_members.names, own_members.values(fact), own_members.absences, strict=True):
-        if value is not absent:
-            own[name] = value
+    # most members of a fact are absent, and are left out in C
+    own_values = own_members.values(fact)
+    is_present = map(is_not, own_values, own_members.absences)
+    own: Json = dict(compress(zip(own_members.names, own_values, strict=True), is_present))
+    foreign_values = foreign_members.values(fact)
+    is_present = map(is_not, foreign_values, foreign_members.absences)
     values: Json = {}
     exact: list[str] = []
     large: LargeMember | None = None
-    for name, value, absent in zip(
-        foreign_members.names, foreign_members.values(fact), foreign_members.absences, strict=True
-    ):
+    for name, value in compress(zip(foreign_members.names, foreign_values, strict=True), is_present):
         if type(value) is JsonText:
             if large is None and value.data is not None and len(value.data) > LARGE_DATA:
                 large = LargeMember(name, value)
                 continue
             exact += (f',"{name}":', value.text)
-        elif value is not absent:
+        else:
             values[name] = value
     if masked == "all members":
         own, values = _as_json(own), _as_json(values)

@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from threading import get_ident
 from typing import NamedTuple
 
@@ -77,6 +77,8 @@ OF_TEXT = lazy_pattern(rb"(?:[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdg
 
 One in fifteen random groups of four letters matches, too.
 """
+latin_bytes: Callable[[str], bytes] = methodcaller("encode", "latin-1", "replace")
+"""Returns a text with one byte for each letter: a letter beyond Latin-1 is a question mark."""
 Match = tuple[int, int, int]
 """The number of a word, and its span in the text."""
 
@@ -238,11 +240,17 @@ class Look:
     __slots__ = ("has_commands", "has_nothing", "literals", "low", "marks", "names", "runs", "text")
 
     def __init__(
-        self, text: str, find: Callable[[bytes], list[Match]] | None = None, *, may_be_opaque: bool = True
+        self,
+        text: str,
+        find: Callable[[bytes], list[Match]] | None = None,
+        *,
+        data: bytes = b"",
+        may_be_opaque: bool = True,
     ) -> None:
         """Search a text by `find`, or by the quickest search that this interpreter has.
 
-        If `may_be_opaque` is False, the caller has left out the middles of opaque parts.
+        `data` has the `latin_bytes` of the text if the caller has them. If `may_be_opaque` is False, the caller has
+        left out the middles of opaque parts.
         """
         self.text = text
         self.names: list[int] = []
@@ -252,13 +260,14 @@ class Look:
         self.has_commands = False
         words: defaultdict[int, list[int]] = defaultdict(list)
         thread = get_ident()
+        data = data or latin_bytes(text)
         is_whole = len(text) < LONGEST_ENCODED or not may_be_opaque
         parts: Iterable[tuple[int, int]] = ((0, len(text)),)
         if not is_whole:
             parts = searched_parts(text)
         for begin, end in parts:
-            data = text[begin:end].encode("latin-1", "replace")
-            low = data.lower()
+            part = data[begin:end]
+            low = part.lower()
             inside.add(thread)
             try:  # `is_ending` is read when this thread is in `inside`, so that the end of the interpreter waits for it
                 search = find or (find_words_by_pattern() if is_ending else find_words())
@@ -267,12 +276,12 @@ class Look:
                 inside.discard(thread)
             for number, start, _ in matches:
                 words[number].append(begin + start)
-            if _ROW_BYTES in data:
-                words[_ROW_NUMBER] += [begin + row.start() for row in _ROWS.finditer(data)]
-            letters = data.translate(_IN_RUNS)
+            if _ROW_BYTES in part:
+                words[_ROW_NUMBER] += [begin + row.start() for row in _ROWS.finditer(part)]
+            letters = part.translate(_IN_RUNS)
             run = letters.find(_LONG_RUN)
             if run >= 0:
-                self._search_runs(_Bytes(data, low, letters), run, words, begin)
+                self._search_runs(_Bytes(part, low, letters), run, words, begin)
         if words:
             self._divide(words)
         self.has_nothing = not (words or self.runs)
@@ -280,7 +289,7 @@ class Look:
         if self.names and is_whole:
             self.low = low.decode("latin-1")
         elif self.names:
-            self.low = text.encode("latin-1", "replace").lower().decode("latin-1")
+            self.low = data.lower().decode("latin-1")
 
     def _divide(self, words: dict[int, list[int]]) -> None:
         """Divide the words among the searches that use them."""

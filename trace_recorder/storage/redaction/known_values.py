@@ -18,7 +18,7 @@ from urllib.parse import quote, quote_plus
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.locks import new_lock
-from trace_recorder.storage.redaction.first_look import any_word
+from trace_recorder.storage.redaction.first_look import any_word, latin_bytes
 from trace_recorder.storage.redaction.secret_spans import KNOWN, Secret, Spans, join, replace
 
 if TYPE_CHECKING:
@@ -173,18 +173,21 @@ class _ValueSearch:
         self._contains: Callable[[bytes], bool] | None = None
         """The automaton, or None if it was not made yet, or cannot be made."""
 
-    def may_contain(self, text: str) -> bool:
-        """Return whether a text may contain one of the parts. Without an automaton, the answer is True."""
+    def may_contain(self, text: str, data: bytes = b"") -> bool:
+        """Return whether a text may contain one of the parts. Without an automaton, the answer is True.
+
+        `data` has the `latin_bytes` of the text if the caller has them.
+        """
         self._chars += len(text)
         if not self._has_automaton and self._chars > _WORTH_AN_AUTOMATON and all(self._parts):
             self._has_automaton = True
             self._contains = any_word(self._parts)
-        return self._contains is None or self._contains(text.encode("latin-1", "replace"))
+        return self._contains is None or self._contains(data or latin_bytes(text))
 
-    def positions(self, text: str) -> list[int]:
-        """Return the positions of the parts in a text."""
+    def positions(self, text: str, data: bytes = b"") -> list[int]:
+        """Return the positions of the parts in a text. `data` is the text as for `may_contain`."""
         self._chars += len(text)
-        if self._chars > _WORTH_AN_AUTOMATON and not self.may_contain(text):
+        if self._chars > _WORTH_AN_AUTOMATON and not self.may_contain(text, data):
             return []
         return [at for part in self._parts if part in text for at in _everywhere(text, part)]
 
@@ -253,14 +256,17 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def positions(self, text: str) -> list[int]:
-        """Return the positions in a text at which one of the values may be."""
+    def positions(self, text: str, data: bytes = b"") -> list[int]:
+        """Return the positions in a text at which one of the values may be.
+
+        `data` has the `latin_bytes` of the text if the caller has them.
+        """
         positions: list[int] = []
         if self.all:
             search = self._search
             if search is None or search.secrets is not self.all:
                 search = self._current_search()
-            positions = search.positions(text)
+            positions = search.positions(text, data)
         if self.identities is not None:
             positions += self.identities.positions(text)
         return positions

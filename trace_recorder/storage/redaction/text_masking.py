@@ -12,7 +12,7 @@ from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_oth
 from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
-from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, MCP, Look, searched_parts
+from trace_recorder.storage.redaction.first_look import LONGEST_ENCODED, MCP, Look, latin_bytes, searched_parts
 from trace_recorder.storage.redaction.json_members import json_secrets, mcp_strings
 from trace_recorder.storage.redaction.json_strings import ESCAPED_LETTER
 from trace_recorder.storage.redaction.known_values import KnownSecrets
@@ -42,21 +42,24 @@ characters than that.
 """
 
 
-def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> list[int]:
+def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True, data: bytes = b"") -> list[int]:
     """Return, in order, the positions in JSON text at which a secret may be, or the name of a secret.
 
     Each string with a secret has one of these positions, or the name of its member has one. If `forms` is False, only
     known values are searched. An escaped letter may be a part of a secret, so that it is one of the positions too. A
-    long text is searched in blocks.
+    long text is searched in blocks. `data` has the `latin_bytes` of the text if the caller has them.
     """
     positions: list[int] = []
+    is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
+    if is_short:  # so that both searches share the bytes
+        data = data or latin_bytes(text)
     if known.all or known.identities is not None:
-        positions += known.positions(text)
+        positions += known.positions(text, data)
     has_mcp = False
     if not forms:
         return positions
     if len(text) < LONGEST_ENCODED:  # as below, for one block, because most texts are short and calls cost
-        look = Look(text)
+        look = Look(text, data=data)
         if look.has_nothing and urls.MARK not in text:
             return positions
         find = _possible_secrets if look.runs or look.marks else _possible_plain_secrets
@@ -64,9 +67,9 @@ def possible_secrets(text: str, known: KnownSecrets, *, forms: bool = True) -> l
         has_mcp = MCP in look.marks
     else:
         for begin, end in _blocks(text):
-            if len(text) > MAX_UNINTERRUPTED_CHARS:  # the run's lock may be held while a shorter text is searched
+            if not is_short:  # the run's lock may be held while a short text is searched
                 yield_to_others()
-            look = Look(text[begin:end], may_be_opaque=False)
+            look = Look(text[begin:end], data=data[begin:end], may_be_opaque=False)
             positions += [begin + position for position in _possible_secrets(look, known)]
             has_mcp = has_mcp or MCP in look.marks
     if has_mcp:
