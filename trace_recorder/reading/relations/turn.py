@@ -14,7 +14,7 @@ from trace_recorder.values.structs import Struct, field
 from trace_recorder.values.trajectory import AgentStep
 
 
-class Turn(Struct, frozen=True, eq=False):
+class Turn(Struct, frozen=True, eq=False):  # with `gc=False`, to free a long chain would be a deep recursion
     """One interaction in its chain of calls.
 
     `previous` is the turn that this turn continues. A call may have several answers, and `choice` is the index of the
