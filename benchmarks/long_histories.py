@@ -10,6 +10,9 @@ shows linear work. The last table has the recording of each history: the CPU of 
 calls and at the end, and the bytes of both files. A command that ends with another exit code than it should ends the
 benchmark.
 
+`--markdown` prints the ratios by byte as tables for docs/benchmarks.md, one for each number of calls, while they are
+measured.
+
 `--calls 10000` takes long. Exports that repeat each prompt write gigabytes then: choose `--commands`.
 """
 
@@ -21,9 +24,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from benchmarks.reading import table
 from benchmarks.reading_commands import COMMANDS, Taken, least, take, take_python
@@ -49,6 +55,7 @@ _NO_MATCH = 1
 """The exit code of `grep` if nothing matches. `EVERY` has a word that is in no run."""
 EVERY = (
     *("load", *COMMANDS, *(f"export -f {name}" for name in MORE_EXPORTS)),
+    *("export -f otlp --new-messages", "export -f inspect --form eval"),
     *("show --brief", "diff", "grep zyzzyva", "sql", "fork", "viewer", *WRITING),
 )
 
@@ -101,27 +108,63 @@ def record(path: Path, kind: str, calls: int, size: int) -> list[float]:
     return [1000 * sum(part) / len(part) for part in (seconds[calls // 10 :][:share], seconds[-share:])]
 
 
-def rows(runs: dict[tuple[str, int], Path], commands: Sequence[str], start: Path, tries: int) -> Iterator[list[str]]:
-    """Yield a row for each command, history and number of calls."""
-    parsed = {key: parsing_seconds(run, tries) for key, run in runs.items()}
+class Measured(NamedTuple):
+    """What a command took on a run: its CPU beyond the start, and its ratio to `json.loads` of the journal's lines.
+
+    `larger` is how many times as large as the journal the read or written bytes are, whichever are more.
+    """
+
+    command: str
+    kind: str
+    calls: int
+    seconds: float
+    ratio: float
+    larger: float
+    taken: Taken
+    writes_more: bool
+
+    @property
+    def row(self) -> list[str]:
+        """The row of the table."""
+        return [
+            self.command,
+            self.kind,
+            f"{self.calls:,}",
+            f"{self.seconds:.2f} s",
+            f"{self.ratio:.0f} x",
+            f"{self.ratio / self.larger:.0f} x",
+            f"{self.taken.megabytes:.0f} MB",
+            f"{self.taken.written / 1e6:.1f} MB",
+        ]
+
+
+def measured(
+    runs: Mapping[tuple[str, int], Path], commands: Sequence[str], start: Path, tries: int
+) -> Iterator[Measured]:
+    """Yield what each command took, for each history and number of calls."""
     for command in commands:
         before = taken_by(command, start, tries).cpu
         for (kind, calls), run in runs.items():
+            parsed = parsing_seconds(run, tries)
             taken = taken_by(command, run, tries)
-            ratio = (taken.cpu - before) / parsed[kind, calls]
             journal, document = (run.with_suffix(suffix).stat().st_size for suffix in (".jsonl", ".json"))
             read = {"validate": journal + document, "diff": 2 * journal}.get(command, journal)
-            larger = max(read, taken.written) / journal
-            yield [
-                command,
-                kind,
-                f"{calls:,}",
-                f"{taken.cpu - before:.2f} s",
-                f"{ratio:.0f} x",
-                f"{ratio / larger:.0f} x",
-                f"{taken.megabytes:.0f} MB",
-                f"{taken.written / 1e6:.1f} MB",
-            ]
+            seconds, larger = taken.cpu - before, max(read, taken.written) / journal
+            yield Measured(
+                command, kind, calls, seconds, seconds / parsed, larger, taken, writes_more=taken.written > journal
+            )
+
+
+def markdown(every: Iterable[Measured], kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a table: a row for each command, and a column for each history.
+
+    A star marks an output that is larger than the journal.
+    """
+    yield f"| | {' | '.join(kinds)} |"
+    yield f"|---|{'---:|' * len(kinds)}"
+    for command, row in groupby(every, attrgetter("command")):
+        cells = [f"{one.ratio / one.larger:.0f}{'*' * one.writes_more}" for one in row]
+        yield f"| `{command}` | {' | '.join(cells)} |"
 
 
 _LOAD = "import sys; from trace_recorder import load; len(load(sys.argv[1]).llm_interactions)"
@@ -191,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tries", type=int, default=2)
     parser.add_argument("--histories", nargs="*", default=HISTORIES)
     parser.add_argument("--commands", nargs="*", default=EVERY)
+    parser.add_argument("--markdown", action="store_true", help="print the ratios by byte as tables of Markdown")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
@@ -204,8 +248,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 sizes = [f"{run.with_suffix(suffix).stat().st_size / 1e6:.1f} MB" for suffix in (".jsonl", ".json")]
                 recorded.append([kind, f"{calls:,}", f"{tenth:.2f} ms", f"{end:.2f} ms", *sizes])
         print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
+        if options.markdown:
+            for calls in options.calls:
+                print(f"{calls:,} calls\n")
+                of_size = {key: run for key, run in runs.items() if key[1] == calls}
+                for line in markdown(measured(of_size, options.commands, start, options.tries), options.histories):
+                    print(line, flush=True)
+                print()
+            return
         titles = ["command", "history", "calls", "beyond start", "of json.loads", "by byte", "memory", "written"]
-        table(titles, rows(runs, options.commands, start, options.tries))
+        table(titles, (one.row for one in measured(runs, options.commands, start, options.tries)))
         table(["history", "calls", "a tenth", "the end", "journal", "document"], recorded)
 
 

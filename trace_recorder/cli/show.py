@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from trace_recorder.cli.run_header import replayed_text, text_of_error, text_of_tokens
 from trace_recorder.cli.text_layout import Entry, compact, heading, local_time, pluralize, seconds, shown_text
@@ -45,6 +44,7 @@ from trace_recorder.values.message_equality import says_key
 from trace_recorder.values.messages import LLMResponse, MCPCall, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.prompt_comparison import MAX_EARLIER_PROMPTS
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.token_counts import Counts
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -360,8 +360,7 @@ _NamedAnswers = deque[tuple[str, LLMResponse]]
 """The answers of calls and steps, each with the name of its prompt, such as "llm_7" or "step 3"."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessages:
+class NewMessages(Struct, frozen=True, gc=False):
     """The new messages of a prompt.
 
     `summary` says how many messages the prompt has, and where its old messages were shown.

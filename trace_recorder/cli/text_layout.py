@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from rich.console import Console
 from rich.text import Text
@@ -20,6 +19,7 @@ from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.control_characters import escape_control_characters
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 MAX_LINES = 12
 MAX_CHARACTERS = 1000
@@ -31,6 +31,8 @@ _LINES_AT_ONCE = 100
 """At most this many lines are printed together on a terminal, because each call of `print` costs time."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
+_MAX_MARGINS = 256
+"""At most this many labels are remembered with their margins. A step may have labels of the agent's own."""
 
 
 def in_one_line(text: str) -> str:
@@ -40,6 +42,8 @@ def in_one_line(text: str) -> str:
 
 def shorten(text: str) -> str:
     """Shorten a long text, and append the number of characters that are not shown."""
+    if len(text) <= MAX_CHARACTERS and text.count("\n") < MAX_LINES:
+        return text
     kept = "\n".join(text.split("\n", MAX_LINES)[:MAX_LINES])[:MAX_CHARACTERS]
     if "\n" in kept:
         return _cut(text, len(kept), "\n")
@@ -147,8 +151,7 @@ def pluralize(count: Payload, noun: str) -> str:
     return f"{number(count)} {noun}s"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, gc=False):
     """A text with its label, or a heading, which has no label. An entry without text is not written."""
 
     label: str
@@ -162,6 +165,14 @@ def heading(text: str) -> Entry:
     return Entry("", text, indent=0, style="bold")
 
 
+@lru_cache(_MAX_MARGINS)
+def _margin(label: str, indent: int) -> str:
+    """Return the text before the first line of an entry."""
+    if not label:
+        return " " * indent
+    return " " * indent + in_one_line(label).ljust(_LABEL_WIDTH - 1) + " "
+
+
 class EntryWriter:
     """Writes entries to a console. Lines are wrapped on a terminal. If `full` is False, long texts are shortened."""
 
@@ -173,32 +184,34 @@ class EntryWriter:
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Write entries, after an empty line if entries were written before."""
+        waiting: list[str] = []
         if self._begun and self._is_terminal:
             self._console.print()
         elif self._begun:
-            self._console.file.write("\n")
+            waiting.append("")
         self._begun = True
         for entry in entries:
-            if entry.text:
-                self._write(entry)
-
-    def _write(self, entry: Entry) -> None:
-        label = " " * entry.indent
-        if entry.label:
-            label += in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " "
-        text = entry.text
-        if not self._full:
-            text = shorten(text.rstrip("\n"))
-        lines = escape_control_characters(text).split("\n")
-        if self._is_terminal or "\t" in text:
+            if not entry.text:
+                continue
+            label, text = _margin(entry.label, entry.indent), entry.text
+            if not self._full:
+                text = shorten(text.rstrip("\n"))
+            lines = escape_control_characters(text).split("\n")
+            if not self._is_terminal and "\t" not in text:
+                for line in lines:
+                    waiting.append(label + line if line else "")  # an empty line has no margin
+                    label = " " * len(label)
+                continue
+            self._write_lines(waiting)
+            waiting = []
             for start in range(0, len(lines), _LINES_AT_ONCE):
                 self._print_styled(label, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
-            return
-        written = []
-        for line in lines:
-            written.append(label + line if line else "")  # an empty line has no margin
-            label = " " * len(label)
-        self._console.file.write("\n".join(written) + "\n")
+        self._write_lines(waiting)
+
+    def _write_lines(self, lines: Sequence[str]) -> None:
+        """Write lines without styles, all at once: to find the file of a console takes time."""
+        if lines:
+            self._console.file.write("\n".join([*lines, ""]))
 
     def _print_styled(self, label: str, lines: Iterable[str], style: str, *, first: bool) -> None:
         pieces = [piece for line in lines for piece in self._wrapped(Text(line, style), len(label))]

@@ -8,15 +8,18 @@ matched with an open call by name and order. The dialects read the wire form of 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.structs import replace
+
+_call_id_of, _is_made_up = attrgetter("call_id"), attrgetter("call_id_made_up")
 
 
 def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolCall, ...]:
     """Make up the missing ids of calls. The first made-up id has the number `made_up_ids`."""
     calls = tuple(calls)
-    if all(call.call_id for call in calls):
+    if all(map(_call_id_of, calls)):
         return calls
     numbered: list[ToolCall] = []
     for call in calls:
@@ -30,7 +33,7 @@ def number_calls(calls: Iterable[ToolCall], made_up_ids: int = 0) -> tuple[ToolC
 
 def count_made_up(calls: Iterable[ToolCall]) -> int:
     """Count the calls with a made-up id."""
-    return sum([call.call_id_made_up for call in calls])
+    return sum(map(_is_made_up, calls))
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:

@@ -122,7 +122,7 @@ def _plain_message(element: dict[str, Payload]) -> Message | None:
         return None
     read_calls: tuple[ToolCall, ...] = ()
     if calls is not None:
-        read_calls = tuple([_read_call(call) for call in calls if _is_call(call)])
+        read_calls = tuple(_calls_in(calls))
     extra = {}
     if annotations is not None:
         extra["annotations"] = annotations
@@ -269,10 +269,10 @@ def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
     """Take the tool calls of a message, and its `function_call`, the form of a tool call in the older API."""
-    calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
+    calls = _calls_in(members.array("tool_calls"))
     members.drop_empty("function_call")
     if function := members.object("function_call"):
-        calls.append(_read_call({"function": function}))
+        calls.append(_read_any_call({"function": function}))
     return tuple(calls)
 
 
@@ -282,8 +282,14 @@ def _is_call(element: Payload) -> bool:
     )
 
 
-def _read_call(element: Payload) -> ToolCall:
-    return _plain_call(element) or _read_any_call(element)
+def _calls_in(elements: Sequence[Payload]) -> list[ToolCall]:
+    """Read the elements of a list of calls. An element whose members are all empty is no call."""
+    calls = []
+    for element in elements:
+        call = _plain_call(element)
+        if (call is not None and call.call_id) or _is_call(element):
+            calls.append(call or _read_any_call(element))
+    return calls
 
 
 def _plain_call(element: Payload) -> ToolCall | None:

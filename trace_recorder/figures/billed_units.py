@@ -9,7 +9,6 @@ of the members are the providers' references of their usage objects, and what ge
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 from trace_recorder.dialects.dialect import operation_of
@@ -38,6 +37,10 @@ _DETAILS = {
     "output_token_details": "output_{}_tokens",
 }
 """OpenAI's objects with counts such as `audio_tokens`, with the name of the unit."""
+_WITH_UNITS = frozenset(
+    {*_BY_MODALITY, *_DETAILS, "cache_creation", "cacheDetails", "iterations", "server_tool_use", "num_search_queries"}
+)
+"""The members of usage objects that have units. Most usage objects have none of them."""
 _WHOLE = {f"cache_{modality}_read_tokens": f"input_{modality}_tokens" for modality in ("audio", "image", "video")}
 """Cached tokens of a modality, each with the count that includes them. No cached token of a modality is a fact too.
 
@@ -57,13 +60,13 @@ _USUAL = frozenset({"default", "standard", "auto", "on_demand", "not_available",
 
 def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     """Return the counts of a call with its other units and its terms."""
-    units: Counter[str] = Counter()
+    units: dict[str, int] = {}
     for name, number in (*_units_of_usage(call.response.usage.extra), *_units_of_answer(call)):
-        units[name] += number
+        units[name] = units.get(name, 0) + number
     units["audio_seconds"] = units["input_audio_seconds"] = _seconds_of_sound(call)
     terms = dict(_terms(call))
     present = tuple(
-        sorted((name, number) for name, number in units.items() if number > 0 or units[_WHOLE.get(name, "")])
+        sorted((name, number) for name, number in units.items() if number > 0 or units.get(_WHOLE.get(name, "")))
     )
     if not present and not terms:
         return counts
@@ -71,7 +74,7 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
 
 
 def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
-    if not usage:
+    if _WITH_UNITS.isdisjoint(usage):
         return
     yield "cache_write_1h_tokens", _hour_writes(usage)
     yield "web_searches", as_int(as_dict(usage.get("server_tool_use")).get("web_search_requests")) or 0
@@ -127,13 +130,15 @@ def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:
         unit = _TOOL_ITEMS.get(str(item.get("type")))
         if unit is not None and action in (None, "search"):
             yield unit, 1
-    model = str(response.model or call.model)
-    is_billed_by_request = "gemini-2" in model or "gemini-1" in model
-    for extra in (response.extra, *(choice.extra for choice in response.choices)):
-        searches = len(as_list(as_dict(extra.get("groundingMetadata")).get("webSearchQueries")))
-        if is_billed_by_request:
-            searches = min(1, searches)
-        yield "web_searches", searches
+    for extra in (response.extra, *[choice.extra for choice in response.choices]):
+        searches = 0
+        if "groundingMetadata" in extra:
+            searches = len(as_list(as_dict(extra["groundingMetadata"]).get("webSearchQueries")))
+        if searches:
+            model = str(response.model or call.model)
+            if "gemini-2" in model or "gemini-1" in model:  # they are billed by request
+                searches = 1
+            yield "web_searches", searches
 
 
 def _terms(call: LLMInteraction) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,7 @@ from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.reading.relations.turn import choice_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
 
 _ID_IN_TOKEN = lazy_pattern(r"token_id:(\d+)")
 _ID_LIMIT = 1 << 62
@@ -42,8 +43,7 @@ class WeightVersion:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
+class Tokens(Struct, frozen=True, gc=False):
     """The ids and log-probabilities of a call's tokens, as the server sent them. None means unknown.
 
     `logprobs` has a number for each token of the answer. Only some servers state ids for them.

@@ -67,7 +67,7 @@ class CallFacts(Struct, gc=False, eq=False):
         self.places.append(record.offset)
         self.size += record.length
         self._whole = self.response = None
-        if isinstance(fact, LLMRequestFact | LLMInteractionFact):
+        if isinstance(fact, (LLMRequestFact, LLMInteractionFact)):
             if self.sent is None:
                 self.time = record.time
             self.sent, self.incremental, self._request = fact, None, None

@@ -17,13 +17,12 @@ belongs to the first open call with the same tool name in the newest response wi
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain
 
 from trace_recorder.facts import ToolCallFact
 from trace_recorder.reading.steps import ToolExecution, agent_key
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.structs import Struct, replace
+from trace_recorder.values.structs import Struct, field, replace
 
 
 class AskedTools(Struct, frozen=True, gc=False):
@@ -35,8 +34,7 @@ class AskedTools(Struct, frozen=True, gc=False):
     calls: tuple[ToolCall, ...]
 
 
-@dataclass(slots=True, eq=False)
-class _Response:
+class _Response(Struct, eq=False, gc=False):
     """The tool calls of one response.
 
     - `first_seq`: the number of the interaction's first record

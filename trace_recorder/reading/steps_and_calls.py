@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, ToolCall, ToolResult
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 
-@dataclass(frozen=True, slots=True)
-class StepOrCall:
+class StepOrCall(Struct, frozen=True, gc=False):
     """A step that the agent recorded, a call that belongs to no derived step, or a derived step with its call."""
 
     step: AgentStep | None

@@ -10,12 +10,12 @@ import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
+from trace_recorder.values.structs import Struct
 
 _DATA_URI = lazy_pattern(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
@@ -29,15 +29,13 @@ _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", 
 """The beginnings of images in base64, each with the type of the image. Ollama does not state the types of images."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, gc=False):
     """A part of a message's content that is a text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True, gc=False):
     """A part of a message's content that is an image. It has either `data`, the bytes in standard base64, or `url`."""
 
     media_type: str | None = None
@@ -59,8 +57,7 @@ class Image:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(Struct, frozen=True, gc=False):
     """A part of a message's content that is neither a text nor an image. `raw` is the part as it was sent."""
 
     raw: Payload

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Message, Payload, ToolCall
+from trace_recorder.values.structs import Struct
 
 THOUGHT = lazy_pattern(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Matches thoughts in the text of an answer, such as `<think>…</think>`.
@@ -78,8 +78,7 @@ def without_cache_marks(value: Payload) -> Payload:
 # ── says the same ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NormalizedContent:
+class NormalizedContent(Struct, frozen=True, eq=False, gc=False):
     """A message's content in the form that the equality *says the same* compares.
 
     Consecutive messages of an assistant are treated as one message.

@@ -21,11 +21,12 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress, count, pairwise, repeat
 from operator import ne, sub
 from sys import byteorder
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from trace_recorder.values.structs import Struct
 
 MAX_SMALL_CHANGE = 8
 """Changes that remove at most this many numbers, and insert at most as many, are tried before the rest is aligned."""
@@ -38,7 +39,7 @@ Ranges = list[list[int]]
 Sliced = TypeVar("Sliced", "array[int]", str)
 
 
-class Change(NamedTuple):
+class Change(Struct, frozen=True, gc=False):
     """One change: a position in the old list, how many numbers are removed there, and the numbers inserted instead."""
 
     position: int
@@ -121,10 +122,10 @@ class SharedNumbers:
         """Return the changes that turn the numbers `earlier` into these numbers, in the order of their positions."""
         if not self.shares_beginning(earlier):
             return changes_between(earlier.whole(), self.whole())
-        same = min(len(self), len(earlier))
-        if len(self) == len(earlier):
+        same = min(self.stop, earlier.stop)
+        if self.stop == earlier.stop:
             return []
-        return [Change(same, len(earlier) - same, self.copy(same))]
+        return [Change(same - self.start, earlier.stop - same, self.array[same : self.stop])]
 
     def whole(self) -> Numbers:
         """Return the numbers as an array, which must not be changed. It is the shared array if that has no others."""
@@ -290,8 +291,7 @@ MAX_EARLIER_PROMPTS = 8
 """A prompt is compared with at most this many earlier prompts of its agent, the newest ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True, gc=False):
     """The result of comparing a prompt with an earlier prompt.
 
     - `changes`: the changes that turn the earlier prompt into the prompt
@@ -314,9 +314,9 @@ class Comparison:
 
 def compare_prompts(earlier: SharedNumbers, prompt: SharedNumbers) -> Comparison:
     """Compare a prompt with an earlier prompt."""
-    changes = prompt.changes_from(earlier)
-    if all(change.position == len(earlier) for change in changes):
-        return Comparison(changes, len(earlier), range(len(earlier), len(prompt)), extends=True)
+    changes, length = prompt.changes_from(earlier), len(earlier)
+    if not changes or changes[0].position == length:
+        return Comparison(changes, length, range(length, len(prompt)), extends=True)
     gone = defaultdict[int, int](int)
     for change in changes:
         for number in earlier.copy(change.position, change.position + change.removed):
@@ -356,7 +356,7 @@ class EarlierPrompts(Generic[Name]):
         """
         longest: tuple[Name, SharedNumbers] | None = None
         for name, prompt in reversed(self._prompts):
-            length = len(prompt)
+            length = prompt.stop - prompt.start
             if at_least <= length and numbers.extends(prompt):
                 longest, at_least = (name, prompt), length + 1
         if longest is None:

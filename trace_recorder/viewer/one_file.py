@@ -20,14 +20,16 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import import_module
 from importlib.resources import files
+from itertools import chain
 
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.errors import MissingExtraError
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.comparing import RunComparison
@@ -137,9 +139,12 @@ class _LongTexts:
                 if isinstance(member, str):
                     if len(member) >= LONG_CHARACTERS or member.startswith(MARK):
                         branch[key] = self._name_of(member)
-                elif isinstance(member, dict | list | tuple):
-                    branch[key] = copy = {**member} if isinstance(member, dict) else [*member]
+                elif isinstance(member, dict):
+                    branch[key] = copy = {**member}
                     waiting.append(copy)
+                elif isinstance(member, _LISTS) and not _has_only_numbers(member):
+                    branch[key] = elements = [*member]
+                    waiting.append(elements)
         return whole[0]
 
     def _name_of(self, text: str) -> str:
@@ -148,6 +153,18 @@ class _LongTexts:
             name = self._names[text] = f"{MARK}{len(self.values)}"
             self.values.append(text)
         return name
+
+
+_LISTS = (list, tuple)
+_NUMBERS = frozenset({int, float, bool, type(None)})
+
+
+def _has_only_numbers(elements: Sequence[Payload]) -> bool:
+    """Whether a list consists of numbers, or of lists of numbers, such as ranges. A long run has very many of these."""
+    kinds = {*map(type, elements)}
+    if kinds == {list}:
+        kinds = {*map(type, chain.from_iterable(elements))}
+    return kinds <= _NUMBERS
 
 
 # ── in a notebook ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,6 +221,9 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 """The characters of ASCII that could end the script element around the JSON, and their escapes in JSON."""
 
 
+_json = make_json_writer(", ", ": ", allow_nan=False, ensure_ascii=True)
+
+
 def ascii_json(value: Payload) -> str:
     """Return a value as JSON in ASCII, which can have any recorded text, even half of a surrogate pair.
 
@@ -211,7 +231,7 @@ def ascii_json(value: Payload) -> str:
     "nan".
     """
     try:
-        return json.dumps(value, allow_nan=False)
+        return _json(value)
     except ValueError:
         return json.dumps(_with_finite_numbers(value))
 

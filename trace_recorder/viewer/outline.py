@@ -18,6 +18,7 @@ from trace_recorder.figures.cost import Price, cost_of
 from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -69,8 +70,7 @@ class Clock:
         return None if after is None else round(after, 6)
 
 
-@dataclass(frozen=True, slots=True)
-class References:
+class References(Struct, frozen=True, gc=False):
     """The numbers that an interaction's entry refers to, and the facts that depend on other calls and on the run."""
 
     number: int

@@ -7,19 +7,18 @@ rewrites or refers to the earlier prompt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trace_recorder.figures.conversations.side_calls import side_calls
 from trace_recorder.reading.relations.prompt_relations import PromptRelation, PromptRelations, relations_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_comparison import Change, Numbers, Relation, ranges_of
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPrompt:
+class ShownPrompt(Struct, frozen=True, gc=False):
     """The prompt of one interaction, as its difference from the prompt of the interaction `base`.
 
     `answers` are the numbers of inserted messages that repeat earlier answers of the model.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
@@ -14,6 +15,7 @@ from trace_recorder import Trajectory
 from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, NormalizedMessage
 from trace_recorder.reading.relations.normalized_prompts import PromptNormalizer
 from trace_recorder.reading.relations.prompt_relations import PromptRelations
+from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
@@ -158,3 +160,17 @@ def test_deltas_state_only_changed_messages(histories: Callable[[], Iterator[lis
     stated = [len(deltas.repetition(str(number), messages).others(messages)) for number, messages in enumerate(lists)]
 
     assert sum(stated) <= MAX_CHANGED * calls
+
+
+def test_a_long_chain_of_turns_is_freed() -> None:
+    """Python frees a chain of 200,000 turns without a deep recursion, which would end the process."""
+    source = KnownRequest(RequestReading())
+    call = LLMInteraction(timestamp="", provider=None, model=None, interaction_id="llm_1", source=source)
+    references = sys.getrefcount(call)
+    turn: Turn | None = Turn(call, "begins")
+    for _ in range(200_000):
+        turn = Turn(call, "extends", turn)
+
+    turn = None
+
+    assert sys.getrefcount(call) == references

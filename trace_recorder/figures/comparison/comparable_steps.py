@@ -21,6 +21,7 @@ from trace_recorder.reading.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
 
@@ -96,8 +97,7 @@ KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ComparableStep:
+class ComparableStep(Struct, frozen=True, gc=False):
     """A step or a call of a run, with the values that are compared.
 
     `parts` has these values by their kinds, and `digests` has a digest of each value.

@@ -25,13 +25,13 @@ from trace_recorder.reading.relations.prompt_relations import PromptRelations, r
 from trace_recorder.reading.relations.turn import Turn, key_of_agent
 from trace_recorder.values.message_equality import normalized_content
 from trace_recorder.values.messages import Message, Tool
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 ConversationKind = Literal["first", "continues", "apart"]
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationLine:
+class ConversationLine(Struct, frozen=True, gc=False):
     """One message of a conversation.
 
     `turn` is the first turn whose prompt or answer has the message. `answer` is True for an answer of the model, and

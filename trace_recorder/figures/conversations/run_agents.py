@@ -14,11 +14,11 @@ from trace_recorder.figures.conversations.inferred_agents import InferredAgent, 
 from trace_recorder.reading.relations.turn import key_of_agent
 from trace_recorder.reading.steps_and_calls import StepOrCall
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.structs import Struct
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAgent:
+class NamedAgent(Struct, frozen=True, gc=False):
     """The agent of a call or a step. All members are None for the main agent of a run that names no agents.
 
     `key` identifies the agent in its run. The name and the id of an inferred agent end with the mark "(inferred)".

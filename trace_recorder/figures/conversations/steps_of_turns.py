@@ -17,7 +17,6 @@ mentions such tools, so a format that consists of requests and answers cannot sh
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from trace_recorder.reading.relations.turn import Turn, choice_of, key_of_agent
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 
 TurnKey = tuple[Payload, ...]
@@ -196,8 +195,7 @@ def is_tools_only(step: AgentStep) -> bool:
 # ── the results of the tools that a model called ─────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredTurn:
+class AnsweredTurn(Struct, frozen=True, gc=False):
     """A turn with the results of its tool calls.
 
     `step` is the agent's step in which the call was made. `next_messages` are the messages of tools and of the user
@@ -257,7 +255,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
         shown, choice = (after.appended, after.choice) if after else ((), 0)
         unmatched = AnsweredTurn(turn, steps.get(turn), shown, choice=choice)
         results = _results(unmatched.step, unmatched.response.tool_calls)
-        answered.append(dataclasses.replace(unmatched, results=results))
+        answered.append(replace(unmatched, results=results))
     return answered
 
 

@@ -33,7 +33,7 @@ class MessagePool:
 
     def __init__(self) -> None:
         self._distinct = EqualMessages(_digest)
-        self._ranges = RangeDivider()
+        self._ranges = RangeDivider(beyond=1)
 
     @property
     def messages(self) -> list[dict[str, Payload]]:
@@ -43,7 +43,7 @@ class MessagePool:
 
     def references(self, messages: Sequence[Message]) -> list[list[int]]:
         """Return the numbers of messages as ranges. The end of a range is the number after its last message."""
-        return [[first, last + 1] for first, last in self._ranges.of(self._distinct.numbers_of(messages))]
+        return self._ranges.of(self._distinct.numbers_of(messages))
 
 
 def _digest(message: Message) -> bytes:

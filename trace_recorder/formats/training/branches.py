@@ -23,14 +23,13 @@ from trace_recorder.formats.left_out import CHOICES, OTHER_CALLS, REPLAYED, SIDE
 from trace_recorder.reading.relations.prompt_relations import PromptRelations, relations_of
 from trace_recorder.reading.relations.turn import Turn, choice_of
 from trace_recorder.values.messages import Message, Payload, Tool
-from trace_recorder.values.structs import replace
+from trace_recorder.values.structs import Struct, replace
 from trace_recorder.values.trajectory import Trajectory
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 
 
-@dataclass(frozen=True, slots=True)
-class BranchMessage:
+class BranchMessage(Struct, frozen=True, gc=False):
     """One message of a branch.
 
     `turn` is the turn whose answer the message is, or None for a message that is not an answer. `target` is True for an

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from trace_recorder.reading.relations.normalized_messages import NormalizedMessage
 from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt
@@ -19,12 +18,13 @@ from trace_recorder.reading.relations.turn import Turn
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.prompt_comparison import SharedNumbers, equal_length
+from trace_recorder.values.structs import Struct
 
 AnswerRef = tuple[Turn, int]
 """A turn, and the index of one of its answers."""
 
 
-class RepeatedAnswers(NamedTuple):
+class RepeatedAnswers(Struct, frozen=True, gc=False):
     """The recorded answers in a prompt, by the positions where they end.
 
     They are all messages of an assistant from the position `first` to `last`, and those at the positions in `others`.
@@ -40,7 +40,7 @@ class RepeatedAnswers(NamedTuple):
 NO_ANSWERS = RepeatedAnswers()
 
 
-class TurnRecord(NamedTuple):
+class TurnRecord(Struct, frozen=True, eq=False, gc=False):
     """The facts about an answered turn that stay in memory.
 
     The prefix of a turn consists of the messages of its prompt, followed by its first answer. Instructions that apply

@@ -21,11 +21,8 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import compress, count
+from itertools import compress, count, takewhile
 from operator import eq
-from typing import NamedTuple
 
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict
@@ -45,15 +42,15 @@ from trace_recorder.reading.relations.normalized_messages import (
 )
 from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt, PromptNormalizer, ReferredTurn
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
-from trace_recorder.values import structs
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_comparison import Relation, SharedNumbers
+from trace_recorder.values.structs import Struct, replace
 
 
-class Continuation(NamedTuple):
+class Continuation(Struct, frozen=True, eq=False, gc=False):
     """The relation of a request to the earlier calls, and the turn that the request continues, if any.
 
     `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers in the
@@ -69,7 +66,7 @@ class Continuation(NamedTuple):
     chain_start: Turn | None = None
 
 
-class AnswerPrefix(NamedTuple):
+class AnswerPrefix(Struct, frozen=True, eq=False, gc=False):
     """An answer and all messages before it.
 
     `sum` identifies all these messages (`sum_of_messages`), and `message_count` is their number. `content` is the
@@ -81,8 +78,7 @@ class AnswerPrefix(NamedTuple):
     message_count: int
 
 
-@dataclass(frozen=True)
-class RequestPrompt:
+class RequestPrompt(Struct, eq=False, gc=False):
     """A request with its normalized prompt.
 
     `instructions_digest` is a digest of the instructions that apply to this request only.
@@ -92,6 +88,7 @@ class RequestPrompt:
     reading: RequestReading
     normalized: NormalizedPrompt
     instructions_digest: bytes
+    _instructions: str | None = None
 
     @classmethod
     def of(
@@ -107,12 +104,12 @@ class RequestPrompt:
         own = normalized.messages(0, normalized.own)
         return cls(call, reading, normalized, b"".join([message.content.digest for message in own]))
 
-    @cached_property
+    @property
     def instructions(self) -> str:
         """The text of the instructions at the beginning of the request."""
-        messages = self.reading.messages
-        end = next((n for n, message in enumerate(messages) if not is_instruction(message)), len(messages))
-        return "\n".join(map(text_of, messages[:end]))
+        if self._instructions is None:
+            self._instructions = "\n".join(map(text_of, takewhile(is_instruction, self.reading.messages)))
+        return self._instructions
 
     def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
         """Return an answer and the messages before it, in the form in which an agent sends them back.
@@ -168,10 +165,10 @@ def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
     identity = ids.get(message.call_id or "")
     if identity in {None, message.call_id}:
         return message
-    return structs.replace(message, call_id=identity, given=None)
+    return replace(message, call_id=identity, given=None)
 
 
-class AskedCall(NamedTuple):
+class AskedCall(Struct, frozen=True, eq=False, gc=False):
     """A request, the earlier call that it continues, and the messages of its agent so far."""
 
     prompt: RequestPrompt
@@ -200,6 +197,8 @@ class AskedCall(NamedTuple):
 MAX_UNANSWERED = 256
 """`CallChains` remembers at most this many calls whose answer may still come."""
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
+_REFERRING = frozenset({*_PREVIOUS, "thread"})
+"""The members of requests that may name an earlier response."""
 
 
 class CallChains:
@@ -226,7 +225,10 @@ class CallChains:
     def ask(self, call: LLMInteraction) -> AskedCall:
         """Find the call that a call continues. `add` adds the call. Calls are asked in the order of time."""
         reading = call.source.request()
-        history = self._histories.setdefault(key_of_agent(call), AgentMessages(self._records))
+        agent = key_of_agent(call)
+        history = self._histories.get(agent)
+        if history is None:
+            history = self._histories[agent] = AgentMessages(self._records)
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
         if referred is not None:
             prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred])
@@ -277,9 +279,9 @@ class CallChains:
             if len(self._unanswered) > MAX_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
 
-    def calls_that_answered(self, messages: Sequence[Message]) -> Sequence[str]:
-        """Return the ids of the calls whose answer says the same as consecutive messages of a prompt."""
-        content = self.normalizer.content_of(messages)
+    def calls_that_answered(self, prompt: NormalizedPrompt, begin: int, end: int) -> Sequence[str]:
+        """Return the ids of the calls whose answer says the same as the messages from `begin` to before `end`."""
+        content = self.normalizer.content_of(prompt.table, prompt.source.copy(begin, end))
         return self._calls_by_answer.get(digest_of(content), ())
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
@@ -289,7 +291,7 @@ class CallChains:
 
         The server has stored that response and continues it.
         """
-        if call.api is None:
+        if call.api is None or _REFERRING.isdisjoint(reading.parameters):
             return None
         thread = as_dict(reading.parameters.get("thread"))  # Anthropic's threads
         names = [*map(reading.parameters.get, _PREVIOUS), thread.get("previous_message_id")]

@@ -20,6 +20,8 @@ from typing import NamedTuple
 from trace_recorder.values.message_equality import NormalizedContent, normalized_content
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message
+from trace_recorder.values.prompt_comparison import Numbers
+from trace_recorder.values.structs import Struct
 
 AnsweredCall = tuple[bytes, int]
 """The tool call that a tool result answers: the identity of the calling message, and the index of the call in it."""
@@ -95,12 +97,14 @@ class MessageNormalizer:
                 while end < len(new) and new[end].role == "assistant":
                     end += 1
             key = (*numbers[begin:end],)
-            if key not in contents:
-                contents[key] = self.content_of_new(new[begin:end])
+            if key in contents:
+                content = contents[key]
+            else:
+                content = contents[key] = self.content_of_new(new[begin:end])
             call_id = None
             if first.role == "tool":
                 call_id = first.call_id or ""
-            yield _NormalizedGroup(contents[key], call_id, start + begin, start + end)
+            yield _NormalizedGroup(content, call_id, start + begin, start + end)
             begin = end
 
     def number_of(
@@ -131,12 +135,14 @@ class MessageNormalizer:
         """Return a number that all answers with the same identity have."""
         return self._identities.setdefault(content.identity, len(self._identities))
 
-    def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
-        """Return the content of the messages that form one normalized message, or None if these messages are empty."""
-        numbered = self.numbered(messages)
-        contents, key = self._contents[numbered.table], (*numbered.numbers,)
+    def content_of(self, table: MessageTable, numbers: Numbers) -> NormalizedContent | None:
+        """Return the content of the messages that form one normalized message, or None if these messages are empty.
+
+        `numbers` are their numbers in `table`.
+        """
+        contents, key = self._contents[table], (*numbers,)
         if key not in contents:
-            contents[key] = self.content_of_new(messages)
+            contents[key] = self.content_of_new([table.messages[number] for number in key])
         return contents[key]
 
     def content_of_new(self, messages: Sequence[Message]) -> NormalizedContent | None:
@@ -156,7 +162,7 @@ class MessageNormalizer:
         return self._others.prompt(messages)
 
 
-class _NormalizedGroup(NamedTuple):
+class _NormalizedGroup(Struct, frozen=True, gc=False):
     """The messages at the positions from `begin` to before `end`, which form one normalized message.
 
     `content` is None if they are empty. `call_id` is the id that a tool result has.

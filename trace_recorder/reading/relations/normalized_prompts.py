@@ -11,11 +11,9 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
 
 from trace_recorder.reading.relations.normalized_messages import (
     MODULUS,
@@ -29,13 +27,14 @@ from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message
 from trace_recorder.values.prompt_comparison import Change, Numbers, SharedNumbers
+from trace_recorder.values.structs import Struct
 
 MAX_PROMPTS = 8
 """`PromptNormalizer` compares a prompt with at most this many of the newest earlier prompts."""
 _OTHER, _ANSWER, _SILENT = b"oa-"
 
 
-class ReferredTurn(NamedTuple):
+class ReferredTurn(Struct, frozen=True, gc=False):
     """The turn that a prompt refers to: its answer, the number of messages up to it, and their `sum_of_messages`."""
 
     answer: NormalizedContent | None = None
@@ -43,8 +42,7 @@ class ReferredTurn(NamedTuple):
     sum: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class NormalizedPrompt:
+class NormalizedPrompt(Struct, eq=False):
     """A prompt of an agent in normalized form.
 
     `source` are the numbers of its messages in `table`. A normalized message is at the position where its last message
@@ -149,7 +147,7 @@ class NormalizedPrompt:
     def answers_before(self, position: int) -> int:
         """Return how many messages of an assistant end before a position."""
         if 2 * position > len(self.shape):
-            return len(self.answers) - self.shape.count(_ANSWER, position)
+            return self.answers.stop - self.answers.start - self.shape.count(_ANSWER, position)
         return self.shape.count(_ANSWER, 0, position)
 
     def position_from_end(self, count: int) -> int:
@@ -252,7 +250,7 @@ class PromptNormalizer:
         return None
 
 
-class _KeptRange(NamedTuple):
+class _KeptRange(Struct, frozen=True, gc=False):
     """The messages of an earlier prompt from `start` to before `stop`. A prompt has them `shift` positions later."""
 
     start: int
@@ -335,9 +333,10 @@ class _RestOfPrompt:
                 if number != self.numbers[place]:
                     self.numbers[place] = number
                     self.new.append(self._count + place)
-                    start, stop, shift = self.kept.pop()
-                    changed = self._count + place - shift
-                    self.kept += _KeptRange(start, changed, shift), _KeptRange(changed + 1, stop, shift)
+                    part = self.kept.pop()
+                    changed = self._count + place - part.shift
+                    self.kept.append(_KeptRange(part.start, changed, part.shift))
+                    self.kept.append(_KeptRange(changed + 1, part.stop, part.shift))
 
     def _known(self, end: int | None = None) -> Iterator[NormalizedMessage]:
         """Yield the messages of the prompt that are known, from the last to the first."""
@@ -351,14 +350,17 @@ def _kept_ranges(before: NormalizedPrompt, source: NumberedMessages) -> list[_Ke
 
     Neighbouring messages of an assistant are normalized together. So they are in a range only if all of them are.
     """
+    length, numbers, messages = len(source), source.place(), source.table.messages
 
     def is_assistant(position: int) -> bool:
         place = position + shift
-        return before.is_assistant(position) or (0 <= place < len(source) and source[place].role == "assistant")
+        if before.is_assistant(position):
+            return True
+        return 0 <= place < length and messages[numbers[place]].role == "assistant"
 
     ranges: list[_KeptRange] = []
     begin = shift = 0
-    changes = source.place().changes_from(before.source)
+    changes = numbers.changes_from(before.source)
     for change in (*changes, Change(len(before.shape), 0, array("q"))):
         end = change.position
         while begin < end and before.is_assistant(begin) and is_assistant(begin - 1):

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from trace_recorder.dialects.dialect import is_turn
@@ -31,6 +30,7 @@ from trace_recorder.locks import new_lock
 from trace_recorder.reading.relations.call_chains import AskedCall, CallChains, Continuation, digest_of
 from trace_recorder.reading.relations.calls_of_run import calls_of
 from trace_recorder.reading.relations.normalized_messages import MessageNormalizer, PlacedMessages
+from trace_recorder.reading.relations.normalized_prompts import NormalizedPrompt
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.reading.steps_and_calls import steps_and_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -46,13 +46,13 @@ from trace_recorder.values.prompt_comparison import (
     SharedNumbers,
     compare_prompts,
 )
+from trace_recorder.values.structs import Struct, field, replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once, set_made_once
 
 Name = TypeVar("Name")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PromptRelation:
+class PromptRelation(Struct, frozen=True, eq=False):
     """The relation of a prompt to an earlier prompt of its run.
 
     - `turn`: the place of the call in its chain of calls, or None for a call outside of them, such as an embedding
@@ -224,9 +224,12 @@ class _ComparedCalls:
         self._sent: list[Sequence[Message]] = []
         self._messages = messages
         self._digests: dict[int, bytes | None] = {}
+        """The digest of each message for the equality *says the same*, or None for an empty answer."""
         self._chains = CallChains(separate, normalizer)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
         self._referring: dict[Turn, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
+        self._numbers: dict[Turn, SharedNumbers] = {}
+        """The numbers of the newest prompts, because the next call mostly continues one of them."""
 
     def add_all(self, calls: Sequence[LLMInteraction]) -> None:
         """Add the calls that were not added yet."""
@@ -235,18 +238,18 @@ class _ComparedCalls:
 
     def add(self, call: LLMInteraction) -> PromptRelation:
         """Return the relation of the next call."""
-        messages = call.input_messages
-        numbers = self._messages.shared_numbers_of(messages)
+        numbers = self._messages.shared_numbers_of(call.input_messages)
         earlier = self._earlier[key_of_agent(call)]
         if is_turn(call.api):
             asked = self._chains.ask(call)
             compared = self._compare_turn(call.interaction_id, asked.continued, earlier, numbers)
-            answers = self._repeated_answers(messages, compared)
+            answers = self._repeated_answers(asked.prompt.normalized, compared)
             comparison = compared.comparison
             if asked.continued.relation == "begins":  # what another conversation has is not added again
                 comparison = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=False).comparison
             turn = self._chains.add(asked, self._added_places(asked, numbers, comparison, answers))
             earlier.add(call.interaction_id, numbers)
+            self._add_numbers(turn, numbers)
             self.has_unclear = self.has_unclear or _is_unclear(turn)
             relation = PromptRelation(turn, compared.kind, compared.base, compared.comparison, len(numbers), answers)
         else:
@@ -272,6 +275,11 @@ class _ComparedCalls:
                 self.relations[place] = replace(self.relations[place], turn=turn)
         return True
 
+    def _add_numbers(self, turn: Turn, numbers: SharedNumbers) -> None:
+        self._numbers[turn] = numbers
+        if len(self._numbers) > MAX_EARLIER_PROMPTS:
+            del self._numbers[next(iter(self._numbers))]
+
     def _compare_turn(
         self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: SharedNumbers
     ) -> _Compared[str]:
@@ -289,7 +297,9 @@ class _ComparedCalls:
         self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: SharedNumbers
     ) -> _Compared[str]:
         """Compare a prompt with the prompt of the call that it continues."""
-        before = self._messages.shared_numbers_of(previous.interaction.input_messages)
+        before = self._numbers.get(previous)
+        if before is None:
+            before = self._messages.shared_numbers_of(previous.interaction.input_messages)
         comparison = compare_prompts(before, numbers)
         extended = earlier.extended_by(numbers, comparison.kept + 1)
         if extended is not None:
@@ -310,7 +320,7 @@ class _ComparedCalls:
         before = self._messages.shared_numbers_of(previous.interaction.input_messages).first(previous.instructions)
         return _Compared("refers", previous.interaction.interaction_id, compare_prompts(before, numbers))
 
-    def _repeated_answers(self, messages: Sequence[Message], compared: _Compared[str]) -> dict[int, str]:
+    def _repeated_answers(self, prompt: NormalizedPrompt, compared: _Compared[str]) -> dict[int, str]:
         """Return the positions of the inserted messages that repeat answers of the model, with the calls' ids.
 
         An agent may send one answer back as several messages.
@@ -319,12 +329,12 @@ class _ComparedCalls:
         end = 0
         of_span: Sequence[str] = ()
         for place in compared.comparison.inserted_places():
-            if messages[place].role != "assistant":
+            if not prompt.is_assistant(place):
                 continue
             if place >= end:
-                begin, end = _span(messages, place)
-                of_span = self._chains.calls_that_answered(messages[begin:end])
-            calls = of_span or self._chains.calls_that_answered(messages[place : place + 1])
+                begin, end = _span(prompt, place)
+                of_span = self._chains.calls_that_answered(prompt, begin, end)
+            calls = of_span or self._chains.calls_that_answered(prompt, place, place + 1)
             if compared.base is not None and compared.base in calls:
                 answers[place] = compared.base
             elif calls:
@@ -339,22 +349,29 @@ class _ComparedCalls:
         A new message does not count if it repeats an answer of the model, if it says the same as a gone message, or if
         it is the changed result of a tool, before the continued answer, whose earlier result is gone.
         """
-        messages = asked.prompt.reading.messages
-        digests = [self._digest_of(numbers[place], messages[place : place + 1]) for place in comparison.new]
+        messages, prompt = asked.prompt.reading.messages, asked.prompt.normalized
+        for place in comparison.new:
+            number = numbers[place]
+            if number not in self._digests:
+                content = self._chains.normalizer.content_of(prompt.table, prompt.source.copy(place, place + 1))
+                self._digests[number] = digest_of(content)
         results, gone_digests = set(), defaultdict[bytes | None, int](int)
         for number in comparison.gone:
             message = self._messages.messages[number]
             if message.role == "tool":
                 results.add(message.call_id)
-            gone_digests[self._digest_of(number, [message])] += 1
+            if number not in self._digests:
+                self._digests[number] = digest_of(self._chains.normalizer.content_of_new([message]))
+            gone_digests[self._digests[number]] += 1
         added = []
-        for place, digest in zip(comparison.new, digests, strict=True):
-            message = messages[place]
-            is_before_answer = place < asked.continued.prefix_length
-            is_changed_result = is_before_answer and message.role == "tool" and message.call_id in results
+        for place in comparison.new:
+            digest = self._digests[numbers[place]]
+            is_changed_result = False
+            if results and place < asked.continued.prefix_length:
+                message = messages[place]
+                is_changed_result = message.role == "tool" and message.call_id in results
             is_empty_answer = digest is None and asked.continued.relation != "begins"
-            is_known = place in answers or asked.is_answer(place)
-            if is_known or is_empty_answer or is_changed_result:
+            if is_changed_result or is_empty_answer or place in answers or asked.is_answer(place):
                 continue
             if gone_digests[digest] > 0:
                 gone_digests[digest] -= 1
@@ -362,24 +379,18 @@ class _ComparedCalls:
                 added.append(place)
         return added
 
-    def _digest_of(self, number: int, message: Sequence[Message]) -> bytes | None:
-        """Return the digest of a message for the equality *says the same*, or None for an empty answer."""
-        if number not in self._digests:
-            self._digests[number] = digest_of(self._chains.normalizer.content_of(message))
-        return self._digests[number]
 
-
-def _span(messages: Sequence[Message], place: int) -> tuple[int, int]:
+def _span(prompt: NormalizedPrompt, place: int) -> tuple[int, int]:
     """Return the begin and the end of the neighbouring messages of the assistant around a position."""
     begin, end = place, place + 1
-    while begin and messages[begin - 1].role == "assistant":
+    while prompt.is_assistant(begin - 1):
         begin -= 1
-    while end < len(messages) and messages[end].role == "assistant":
+    while prompt.is_assistant(end):
         end += 1
     return begin, end
 
 
-class _Compared(NamedTuple, Generic[Name]):
+class _Compared(Struct, Generic[Name], frozen=True, gc=False):
     """What a prompt is to the earlier prompt `base`, and the comparison of the two."""
 
     kind: Relation

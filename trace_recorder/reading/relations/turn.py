@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload, Tool
 from trace_recorder.values.prompt_comparison import Relation
+from trace_recorder.values.structs import Struct, field
 from trace_recorder.values.trajectory import AgentStep
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class Turn(Struct, frozen=True, eq=False):  # with `gc=False`, to free a long chain would be a deep recursion
     """One interaction in its chain of calls.
 
     `previous` is the turn that this turn continues. A call may have several answers, and `choice` is the index of the
