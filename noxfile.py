@@ -267,7 +267,7 @@ def training(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def many_runs(session: nox.Session) -> None:
     """Measure indexing and searching many runs, with indexers that are killed in the middle."""
-    session.install("--quiet", "-e.[view]", "httpx", "hypothesis", "pytest>=9.0")
+    session.install("--quiet", "-e.[openai,view]", "httpx", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
     more = {"TRACE_RECORDER_INDEX_KILLS": "100", "TRACE_RECORDER_MANY_RUNS": "2000"}
     tests = ("tests/catalog/test_index_file.py", "tests/catalog/test_many_runs.py")

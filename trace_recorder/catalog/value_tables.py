@@ -173,10 +173,13 @@ class FactTables:
         states = "document_changed, document_size, journal_changed, journal_size"
         sql = f"SELECT path, f.run, {states}{columns} FROM {tables} WHERE path IN ({places})"  # noqa: S608 - names of ours
         for name, run, *values in self.connection.execute(sql, names):
+            known = KnownRun(name, run, FilesState._make(values[:4]))
+            if len(single) == len(wanted):
+                yield known, values[4:]
+                continue
             by_name: dict[str, Single] = dict(zip(single, values[4:], strict=False))
-            if len(single) < len(wanted):
-                by_name |= zip(_PARTS, unpack_parts(values[-1]), strict=True)
-            yield KnownRun(name, run, FilesState(*values[:4])), [by_name[each] for each in wanted]
+            by_name |= zip(_PARTS, unpack_parts(values[-1]), strict=True)
+            yield known, [by_name[each] for each in wanted]
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
