@@ -113,7 +113,7 @@ def test_a_second_command_only_lists(store: str, server: CountedStore, runs: Pat
 
 
 def test_a_list_of_the_first_runs_gets_their_beginnings(store: str, server: CountedStore, tmp_path: Path) -> None:
-    """A list of the first runs gets the beginning of each file, and the files of the listed runs; then it only lists."""
+    """A list of the first runs gets each beginning, and the files of the listed runs; the next one only lists."""
     for number in range(6):
         recorded(tmp_path / f"run{number}.json", "\n".join(f"line {number} of a log" for number in range(8000)))
     where = put(tmp_path, store)

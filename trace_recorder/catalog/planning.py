@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.catalog.searched_values import Counted, Single
-from trace_recorder.catalog.selection import ALL_RUNS, Selection, order_key
+from trace_recorder.catalog.selection import ALL_RUNS, OrderKey, Selection, order_key
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files
 
@@ -115,29 +115,25 @@ class Plan:
         if not known:  # there are no states to compare with
             yield from (Planned(run.file) for run in run_files(self.directory, recursive=self._recursive))
             return
-        limited: list[tuple[RunOnDisk, tuple[Single, ...]]] = []
+        limited: list[Planned] = []
+        places: Counter[Path] = Counter()
         has_links = False
-        for run in runs_on_disk(self.directory, recursive=self._recursive):
-            row = known.pop(run.name, None)
-            if row is None or row.state != run.state:
-                yield Planned(run.files.file)
+        for name, files, state in runs_on_disk(self.directory, recursive=self._recursive):
+            row = known.pop(name, None)
+            if row is None or row.state != state:
+                yield Planned(files.file)
             elif row.run not in matching:
-                self.others[run.files.place] += 1
+                self.others[files.place] += 1
             elif self._selection.limit is None:
-                yield self._planned(run, matching.pop(row.run))
+                yield Planned(files.file, Known(self, name, row.state, matching.pop(row.run)))
             else:
-                limited.append((run, matching.pop(row.run)))
-                has_links = has_links or run.files.has_linked_journal
-        first = limited
+                limited.append(Planned(files.file, Known(self, name, row.state, matching.pop(row.run))))
+                places[files.place] += 1
+                has_links = has_links or files.has_linked_journal
         if not has_links:  # two paths may lead to one run, of which the caller drops one
-            first = self._selection.in_order(limited, lambda run: order_key(run[1], run[0].files.file))
-            self.others.update(run.files.place for run, _ in limited)
-            self.others.subtract(run.files.place for run, _ in first)
-        for run, values in first:
-            yield self._planned(run, values)
-
-    def _planned(self, run: RunOnDisk, values: tuple[Single, ...]) -> Planned:
-        return Planned(run.files.file, Known(self, run.name, run.state, values))
+            limited = self._selection.in_order(limited, _key_of)
+            self.others += places - Counter(run.path.parent for run in limited)
+        yield from limited
 
     def _known(self) -> tuple[dict[bytes, KnownRun], dict[int, tuple[Single, ...]]]:
         """Return the runs of the index by name, and the values of those that match, by the id of the run."""
@@ -145,6 +141,13 @@ class Plan:
         if condition is None:
             return {}, {}
         return _read_index(self.directory, self.index, lambda tables: tables.values(condition, self._values))
+
+
+def _key_of(run: Planned) -> OrderKey:
+    values: tuple[Single, ...] = ()
+    if run.known is not None:
+        values = run.known.values
+    return order_key(values, run.file)
 
 
 _RUNS_AT_ONCE = 1000
