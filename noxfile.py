@@ -267,7 +267,7 @@ def training(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def many_runs(session: nox.Session) -> None:
     """Measure indexing and searching many runs, with indexers that are killed in the middle."""
-    session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0")
+    session.install("--quiet", "-e.[openai,view]", "httpx", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
     more = {"TRACE_RECORDER_INDEX_KILLS": "100", "TRACE_RECORDER_MANY_RUNS": "2000"}
     tests = ("tests/catalog/test_index_file.py", "tests/catalog/test_many_runs.py")
@@ -310,6 +310,7 @@ def ray(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def stores(session: nox.Session) -> None:
     """Run commands on runs in a store with the protocol of S3, with its faults, and count the requests."""
+    session.install("--quiet", "--upgrade", "pip>=25.1")  # older ones find no versions of moto and s3fs that fit
     session.install("--quiet", "-e.[all,s3,sql]", "httpx", "hypothesis", "moto[server,s3]", "pytest>=9.0")
     session.run("pytest", "tests/storage/test_remote_files.py", "tests/storage/test_s3.py", *session.posargs)
     session.run("python", "-m", "benchmarks.remote_runs", "--runs", "10")

@@ -217,3 +217,17 @@ def test_the_viewer_lists_the_rows_of_a_deleted_index(indexed: Path, tmp_path: P
     with_costs(runs)
 
     assert runs.page(ListRequest())["runs"] == before["runs"]
+
+
+def test_a_run_and_a_link_to_it_take_one_row_of_a_limit(tmp_path: Path) -> None:
+    """If two paths lead to the oldest run, a list of two runs has the next run too, with an index as without."""
+    for name in ("a", "b", "c"):
+        record_run(tmp_path / f"{name}.json", 1)
+    (tmp_path / "a.json").unlink()
+    (tmp_path / "z.jsonl").symlink_to("a.jsonl")
+    settle(tmp_path)
+    without = invoke("list", tmp_path, "--limit", "2", "--json").stdout
+    open_index(tmp_path).update()
+
+    assert [row["file"] for row in json.loads(without)["trajectories"]] == ["a.jsonl", "b.json"]
+    assert invoke("list", tmp_path, "--limit", "2", "--json").stdout == without

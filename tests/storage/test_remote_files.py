@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -240,17 +241,79 @@ def three(tmp_path: Path) -> Path:
 
 
 def test_a_list_fetches_the_ends_of_documents(three: Path) -> None:
-    """A list of the first runs gets no journal, and of a long document only the ends; the next one gets nothing."""
+    """A list in the order of a figure gets no journal, and of a long document only the ends; the next one gets
+    nothing.
+    """
     address = put(three)
     size = (three / "long.json").stat().st_size
-    first = invoke("list", address, "--limit", "1", "--json")
+    options = ("--sort", "tokens", "--limit", "1", "--json")
+    first = invoke("list", address, *options)
 
     assert json.loads(first.stdout) == json.loads(
-        invoke("list", three, "--limit", "1", "--json").stdout.replace(str(three), "counted:/there")
+        invoke("list", three, *options).stdout.replace(str(three), "counted:/there")
     )
     assert fetched() == ["a.json", "b.json", "long.json[0:16384]", f"long.json[{size - 16384}:{size}]"]
-    assert invoke("list", address, "--limit", "1", "--json").stdout == first.stdout
+    assert invoke("list", address, *options).stdout == first.stdout
     assert (CountedMemory.asked["find"], fetched()) == (1, [])
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
+@pytest.mark.parametrize(
+    ("options", "shown"), [((), ["long", "long2"]), (("--reverse",), ["long4", "long3"])], ids=["oldest", "newest"]
+)
+def test_the_first_runs_are_found_by_their_beginnings(
+    tmp_path: Path, options: tuple[str, ...], shown: list[str], suffix: str
+) -> None:
+    """A list of the first runs in the order of time gets the beginning of each file, and only the listed runs whole."""
+    names = ["long", "long2", "long3", "long4"]
+    for name in names:
+        recorded(tmp_path / "runs" / f"{name}.json", "\n".join(f"line {number} of a log" for number in range(8000)))
+        (tmp_path / "runs" / name).with_suffix({".json": ".jsonl", ".jsonl": ".json"}[suffix]).unlink()
+    address = put(tmp_path / "runs")
+    first = invoke("list", address, "--limit", "2", "--json", *options)
+
+    local = invoke("list", tmp_path / "runs", "--limit", "2", "--json", *options)
+    assert first.stdout == local.stdout.replace(str(tmp_path / "runs"), "counted:/there")
+    assert fetched() == sorted([*(f"{name}{suffix}[0:4096]" for name in names), *(f"{name}{suffix}" for name in shown)])
+    assert invoke("list", address, "--limit", "2", "--json", *options).stdout == first.stdout
+    assert fetched() == []
+
+
+def earlier(directory: Path, days: int) -> None:
+    """Make the only run of a directory begin some days earlier, and move it to the store, with the time of its end."""
+    [document] = directory.glob("*.json")
+    began = datetime.fromisoformat(load(document).start_time or "")
+    text = document.read_text().replace(began.date().isoformat(), (began - timedelta(days)).date().isoformat())
+    store = CountedMemory()
+    store.pipe_file(f"/there/{document.name}", text.encode())
+    store.store[f"/there/{document.name}"].created = began - timedelta(days) + timedelta(minutes=5)
+
+
+def test_runs_that_ended_before_the_newest_began_are_not_fetched(tmp_path: Path) -> None:
+    """If the newest runs come first, those whose files changed before them are not fetched: by `list` and `show`."""
+    for number in range(40):
+        recorded(tmp_path / f"{number}" / f"run{number:02}.json", f"answer {number}")
+        earlier(tmp_path / f"{number}", 39 - number)
+    listed = json.loads(invoke("list", "counted://there", "--reverse", "--limit", "2", "--json").stdout)
+    names = {*fetched()}
+    shown = invoke("show", "counted://there").stdout
+
+    assert [row["file"] for row in listed["trajectories"]] == ["run39.json", "run38.json"]
+    assert names == {f"run{number:02}.json" for number in range(24, 40)}
+    assert "answer 39" in shown
+    assert fetched() == []
+
+
+def test_a_first_run_that_cannot_be_read_leaves_its_place_to_the_next(three: Path) -> None:
+    """If the oldest run states its start and is damaged behind, the list has the next run, and says why."""
+    document = (three / "a.json").read_bytes()
+    (three / "a.jsonl").unlink()
+    (three / "a.json").write_bytes(document[: document.index(b"llm_interactions") + 40])
+    there, here = (invoke("list", place, "--limit", "1") for place in (put(three), three))
+
+    assert "b.json" in there.stdout
+    assert "Not shown" in there.stdout
+    assert there.stdout.replace("counted:/there", str(three)) == here.stdout
 
 
 def test_ended_runs_are_read_from_their_journals_once(three: Path) -> None:

@@ -112,6 +112,22 @@ def test_a_second_command_only_lists(store: str, server: CountedStore, runs: Pat
     assert counts == [{"LIST": 1, "GET": 5}, {"LIST": 1}, {"LIST": 1, "GET": 5}, {"LIST": 1}, {"LIST": 1}]
 
 
+def test_a_list_of_the_first_runs_gets_their_beginnings(store: str, server: CountedStore, tmp_path: Path) -> None:
+    """A list of the first runs gets each beginning, and the files of the listed runs; the next one only lists."""
+    for number in range(6):
+        recorded(tmp_path / f"run{number}.json", "\n".join(f"line {number} of a log" for number in range(8000)))
+    where = put(tmp_path, store)
+    counts, sent = [], []
+    for options in ([], [], ["--reverse"], ["--reverse"]):
+        server.reset()
+        assert invoke("list", where, "--limit", "2", *options).exit_code == 0
+        counts.append(dict(server.requests))
+        sent.append(server.sent_bytes)
+
+    assert counts == [{"LIST": 1, "GET": 8}, {"LIST": 1}, {"LIST": 1, "GET": 2}, {"LIST": 1}]
+    assert sent[0] < 2.2 * (tmp_path / "run0.json").stat().st_size
+
+
 def test_one_run_is_asked_for_by_head(store: str, server: CountedStore, runs: Path) -> None:
     """`load` asks for the versions of both files, and gets the journal once."""
     where = put(runs, store)

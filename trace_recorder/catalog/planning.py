@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 from trace_recorder.catalog import index_file
 from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.catalog.searched_values import Counted, Single
+from trace_recorder.catalog.selection import ALL_RUNS, OrderKey, Selection, order_key
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KeptPart, KeptParts, KnownRun
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files
 
@@ -85,6 +86,9 @@ class Plan:
     directory are left out. The state of each run's files is compared with the state in the index. The index is in the
     directory, or at `index`. Each known run has the `values` with these names, which are some of `SINGLE`. The
     iteration raises OSError at its start if the directory cannot be read.
+
+    If `selection` has a limit, `values` begin with its `key_values`. Then the known runs are the last ones, and those
+    that cannot be among the first runs of the selection are left out.
     """
 
     def __init__(
@@ -95,28 +99,41 @@ class Plan:
         values: Sequence[str] = (),
         *,
         recursive: bool = True,
+        selection: Selection = ALL_RUNS,
     ) -> None:
         self.others: Counter[Path] = Counter()
-        """How many runs of each directory the iteration has left out so far, because they do not match the query."""
+        """How many runs of each directory the iteration has left out so far, because they are not selected."""
         self.directory = directory
         self.index = index
         self._condition = condition
         self._values = values
         self._recursive = recursive
+        self._selection = selection
 
     def __iter__(self) -> Iterator[Planned]:
         known, matching = self._known()
         if not known:  # there are no states to compare with
             yield from (Planned(run.file) for run in run_files(self.directory, recursive=self._recursive))
             return
+        limited: list[Planned] = []
+        places: Counter[Path] = Counter()
+        has_links = False
         for name, files, state in runs_on_disk(self.directory, recursive=self._recursive):
             row = known.pop(name, None)
             if row is None or row.state != state:
                 yield Planned(files.file)
-            elif row.run in matching:
+            elif row.run not in matching:
+                self.others[files.place] += 1
+            elif self._selection.limit is None:
                 yield Planned(files.file, Known(self, name, row.state, matching.pop(row.run)))
             else:
-                self.others[files.place] += 1
+                limited.append(Planned(files.file, Known(self, name, row.state, matching.pop(row.run))))
+                places[files.place] += 1
+                has_links = has_links or files.has_linked_journal
+        if not has_links:  # two paths may lead to one run, of which the caller drops one
+            limited = self._selection.in_order(limited, _key_of)
+            self.others += places - Counter(run.path.parent for run in limited)
+        yield from limited
 
     def _known(self) -> tuple[dict[bytes, KnownRun], dict[int, tuple[Single, ...]]]:
         """Return the runs of the index by name, and the values of those that match, by the id of the run."""
@@ -124,6 +141,13 @@ class Plan:
         if condition is None:
             return {}, {}
         return _read_index(self.directory, self.index, lambda tables: tables.values(condition, self._values))
+
+
+def _key_of(run: Planned) -> OrderKey:
+    values: tuple[Single, ...] = ()
+    if run.known is not None:
+        values = run.known.values
+    return order_key(values, run.file)
 
 
 _RUNS_AT_ONCE = 1000

@@ -14,11 +14,12 @@ from dataclasses import dataclass, fields, replace
 from io import FileIO
 from pathlib import Path
 
+from trace_recorder.errors import TraceRecorderError
 from trace_recorder.facts import FinalizeFact, StartFact
 from trace_recorder.figures.cost import RunCosts, costs_of_calls, may_have_price
 from trace_recorder.figures.rewards import rewards_of
 from trace_recorder.reading.document import from_document
-from trace_recorder.reading.document_ends import document_ends
+from trace_recorder.reading.document_ends import document_ends, document_head
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.addresses import Part, remote_address
 from trace_recorder.storage.file_system import writer_is_alive
@@ -171,6 +172,21 @@ def current_summary(path: Path) -> Trajectory | None:
     if summary is not None and _covers_journal(path, summary):
         return summary
     return None
+
+
+def start_time_at(path: Path) -> Payload:
+    """Return the start of a run at an address, from the beginning of its file. Return None if it is not stated there.
+
+    A document states the same start as its row.
+    """
+    try:
+        with local_copy(path, "start") as local:
+            if path.suffix == ".jsonl":
+                return _journal_ends(local)[0].get("start_time")
+            with local.open("rb", buffering=0) as file:
+                return (document_head(file) or {}).get("start_time")
+    except (OSError, TraceRecorderError):  # it is reported when the run is loaded
+        return None
 
 
 def _summary_of_copy(path: Path, part: Part, read: Callable[[Path], Trajectory | None]) -> Trajectory | None:

@@ -155,7 +155,7 @@ class FactTables:
         """Return these values of each matching run, by the id of the run. `names` are some of `SINGLE`."""
         columns = "".join(f", r.{name}" for name in names)
         sql = f"SELECT r.id{columns} FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
-        return {run: tuple(values) for run, *values in self._ask(sql, condition)}
+        return {row[0]: row[1:] for row in self._ask(sql, condition)}
 
     def of_names(self, names: Sequence[bytes], wanted: Sequence[str]) -> Iterator[tuple[KnownRun, list[Single]]]:
         """Yield the runs with these names that the tables have, each with these values and parts.
@@ -173,10 +173,13 @@ class FactTables:
         states = "document_changed, document_size, journal_changed, journal_size"
         sql = f"SELECT path, f.run, {states}{columns} FROM {tables} WHERE path IN ({places})"  # noqa: S608 - names of ours
         for name, run, *values in self.connection.execute(sql, names):
+            known = KnownRun(name, run, FilesState._make(values[:4]))
+            if len(single) == len(wanted):
+                yield known, values[4:]
+                continue
             by_name: dict[str, Single] = dict(zip(single, values[4:], strict=False))
-            if len(single) < len(wanted):
-                by_name |= zip(_PARTS, unpack_parts(values[-1]), strict=True)
-            yield KnownRun(name, run, FilesState(*values[:4])), [by_name[each] for each in wanted]
+            by_name |= zip(_PARTS, unpack_parts(values[-1]), strict=True)
+            yield known, [by_name[each] for each in wanted]
 
     def files(self, *, with_host: bool = True) -> list[KnownRun]:
         """Return the names and ids of the runs, and the states of their files.
@@ -186,7 +189,8 @@ class FactTables:
         sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
         if not with_host:
             sql += " WHERE NOT is_of_host"
-        return [KnownRun(name, run, FilesState(*state)) for name, run, *state in self.connection.execute(sql)]
+        rows = self.connection.execute(sql)
+        return [KnownRun(row[0], row[1], FilesState._make(row[2:])) for row in rows]
 
     def clear(self) -> None:
         """Remove all runs."""

@@ -83,10 +83,10 @@ def _newest_two(directory: Path | None) -> list[Path]:
     [directory] = paths_or_default([directory] if directory else None)
     if not is_directory(directory):
         raise typer.BadParameter("name the run to compare A with", param_hint="B")
-    runs = newest_runs(directory)
+    runs = newest_runs(directory, 2)
     if len(runs) == 1:
         raise UnreadableError(f"{directory} has one run only")
-    return runs[-2:]
+    return runs
 
 
 def comparison_lines(difference: TrajectoryDiff, a: str, b: str, *, every: bool) -> Iterator[StyledLine]:

@@ -87,7 +87,7 @@ def run_at(path: Path) -> Path:
     Raises UnreadableError if there is no run.
     """
     if is_directory(path):
-        return newest_runs(path)[-1]
+        return newest_runs(path, 1)[-1]
     return path
 
 
@@ -100,12 +100,12 @@ def newest_run(path: Path | None, command: str) -> Path:
     return run_at(named)
 
 
-def newest_runs(directory: Path) -> list[Path]:
-    """Return the readable runs of a directory, the newest last. Raises UnreadableError if there is no run."""
-    runs = select_rows([directory], ALL_RUNS).runs
+def newest_runs(directory: Path, count: int) -> list[Path]:
+    """Return the newest readable runs of a directory, the newest last. Raises UnreadableError if there is no run."""
+    runs = select_rows([directory], Selection(reverse=True, limit=count)).runs
     if not runs:
         raise UnreadableError(no_runs_message([directory]))
-    return [run.planned.path for run in runs]
+    return [run.planned.path for run in reversed(runs)]
 
 
 def read_summary(path: Path) -> Trajectory:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from trace_recorder.catalog.planning import Plan, Planned, with_parts
 from trace_recorder.catalog.query import EVERY_RUN, Condition
+from trace_recorder.catalog.selection import ALL_RUNS, Selection
 from trace_recorder.catalog.value_tables import KeptPart
 from trace_recorder.cli.engines import LOCAL, Engine, batch_for, jobs_for
 from trace_recorder.cli.read_files import UnreadableError, each_once, failure_message, is_directory, runs_at_address
@@ -55,13 +56,17 @@ def planned_runs(
     values: Sequence[str] = (),
     *,
     recursive: bool = True,
+    selection: Selection = ALL_RUNS,
 ) -> PlannedRuns:
     """Return the runs at these paths that may match the condition. If it is None, no index is read.
 
     `Plan` selects the runs of a directory. A run whose own path is given is always a candidate. `values` are the
-    names of the values that a run has from an index. Raises UnreadableError.
+    names of the values that a run has from an index. If `selection` has a limit, runs that cannot be among its first
+    ones may be left out. Raises UnreadableError.
     """
     plans: list[Plan] = []
+    if len(paths) > 1:  # a run may be at two of them
+        selection = ALL_RUNS
 
     def runs_at(path: Path) -> Iterator[Planned]:
         url = remote_address(path)
@@ -72,7 +77,7 @@ def planned_runs(
             yield Planned(str(path))
             return
         try:
-            plans.append(Plan(path, condition, index, values, recursive=recursive))
+            plans.append(Plan(path, condition, index, values, recursive=recursive, selection=selection))
             yield from plans[-1]
         except OSError as error:
             raise UnreadableError(failure_message(path, error)) from error

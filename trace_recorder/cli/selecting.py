@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from trace_recorder.catalog.costs_in_files import run_costs_or_unknown
+from trace_recorder.catalog.first_runs import first_runs
 from trace_recorder.catalog.planning import Planned, with_parts
 from trace_recorder.catalog.query import EVERY_RUN, STATUSES, Condition, Term, condition_of, parse_moment, parse_query
 from trace_recorder.catalog.rows import (
@@ -277,31 +278,54 @@ def select_rows(  # noqa: PLR0913 - each has a default
     run. Raises UnreadableError if a directory cannot be read.
     """
     condition, names = condition_of(selection.terms), (*selection.key_values, *values)
-    planned = planned_runs(paths, condition, index, names, recursive=recursive)
+    planned = planned_runs(paths, condition, index, names, recursive=recursive, selection=selection)
     read = partial(
         _read_rows, terms=selection.terms, with_costs=with_costs or selection.sort == "cost", load_runs=load_runs
     )
     if not condition.needs_calls:
         jobs = 1
-    runs: list[SelectedRun] = []
-    unread_files = []
     part = _part_read(condition, selection, with_costs=with_costs)
+    selected = None
+    if selection.limit is not None and selection.key_values == ("began",) and part == "document ends":
+        first = first_runs(planned.candidates, selection)
+        few = replace(planned, candidates=[*first.known, *first.others])
+        part_of_few: Part = "document" if with_costs else part
+        selected = _read_planned(few, read, selection, names, jobs, part_of_few)
+        unread = {file.path for file in selected.unread_files}
+        if any(run.path in unread for run in first.known):
+            selected = None
+    if selected is None:
+        selected = _read_planned(planned, read, selection, names, jobs, part)
+    selected.runs = selection.in_order(selected.runs, lambda run: run.key)
+    selected.read = len(planned.unread)
+    return selected
+
+
+def _read_planned(  # noqa: PLR0913, PLR0917 - the parts of a selection
+    planned: PlannedRuns,
+    read: Callable[[Path], list[_RowAndCosts] | UnreadableError],
+    selection: Selection,
+    names: Sequence[str],
+    jobs: int | None,
+    part: Part,
+) -> SelectedRows:
+    """Read the candidates that no index knows. Return all candidates that match, each with the values `names`."""
+    selected = SelectedRows(count=planned.count)
     read_rows = results_of_unread(planned, read, jobs, fetched=part)
     with Progress(len(planned.candidates)) as progress:
         for candidate in progress.over(planned.candidates):
             if candidate.known is not None:
-                runs.append(SelectedRun(candidate, candidate.known.values))
+                selected.runs.append(SelectedRun(candidate, candidate.known.values))
                 continue
             rows = next(read_rows)
             if isinstance(rows, UnreadableError):
-                unread_files.append(UnreadFile(candidate.path, str(rows)))
+                selected.unread_files.append(UnreadFile(candidate.path, str(rows)))
                 continue
             for row, has_costs in rows:
                 if selection.sort == "cost" and not has_costs:
                     row, has_costs = _with_costs(row, candidate.path), True  # noqa: PLW2901 - the same row
-                runs.append(SelectedRun(candidate, values_of_row(row, names), row, has_costs))
-    runs = selection.in_order(runs, lambda run: run.key)
-    return SelectedRows(runs, unread_files, planned.count, len(planned.unread))
+                selected.runs.append(SelectedRun(candidate, values_of_row(row, names), row, has_costs))
+    return selected
 
 
 def listed_rows(

@@ -36,7 +36,7 @@ def document_ends(path: Path) -> dict[str, Payload] | None:
     Raises OSError if the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
-        head = _head(file)
+        head = document_head(file)
         if head is None:
             return None
         tail = _tail(file)
@@ -45,7 +45,8 @@ def document_ends(path: Path) -> dict[str, Payload] | None:
     return {**head, **tail}
 
 
-def _head(file: FileIO) -> dict[str, Payload] | None:
+def document_head(file: FileIO) -> dict[str, Payload] | None:
+    """Return the members of an open document before its calls, or None for a document in another form than ours."""
     data = file.read(HEAD_BYTES)
     while data.startswith(_BEGINNING):
         end = data.find(_BEFORE_CALLS)

@@ -11,11 +11,12 @@ from typing import Literal, NamedTuple
 
 from trace_recorder.storage.paths import ADDRESS
 
-Part = Literal["document ends", "ends", "document", "run", "files"]
+Part = Literal["start", "document ends", "ends", "document", "run", "files"]
 """The part of a run's files that a reader needs.
 
 | part | is |
 |---|---|
+| `start` | the beginning of the named file, which states when the run began |
 | `document ends` | the beginning and the end of the document, for a row of a list |
 | `ends` | these, and the end of the journal |
 | `document` | the named file |
@@ -33,6 +34,9 @@ class RemoteFile(NamedTuple):
 
 listed_files: dict[str, RemoteFile | None] = {}
 """The files that a store has listed, by their addresses as `Path` writes them. None means that there is no file."""
+
+listed_times: dict[str, float] = {}
+"""The times of the last changes of these files, in seconds since 1970, as far as a listing of the store states them."""
 
 
 def listed_size(path: Path) -> int:

@@ -19,13 +19,13 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 from trace_recorder.errors import MissingExtraError, TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours, suppress
-from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, path_in, remote_address
+from trace_recorder.storage.addresses import Part, RemoteFile, listed_files, listed_times, path_in, remote_address
 from trace_recorder.storage.copy_cache import copy_cache, link_copy
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.storage.run_files import run_names
@@ -37,6 +37,11 @@ WHOLE_BYTES = 65536
 """A file with at most this many bytes is fetched as a whole, even if only its ends are needed."""
 HEAD_BYTES = 16384
 TAIL_BYTES = 16384
+START_BYTES = 4096
+_Extent = Literal["whole", "ends", "start"]
+"""How much of a file is fetched."""
+_WHOLE_BYTES: Mapping[_Extent, int] = {"whole": 0, "ends": WHOLE_BYTES, "start": START_BYTES}
+"""A file with at most this many bytes is fetched as a whole."""
 _ATTEMPTS = 3
 _PARTS = "part-*.parquet"
 """The names of the Parquet files of a table."""
@@ -66,6 +71,7 @@ def _runs_at(url: str) -> list[Path]:
     if is_named_like_run and _asked(Path(url), again=True) is not None:
         return [Path(url)]
     below: dict[tuple[str, ...], dict[str, RemoteFile]] = {}
+    times: dict[tuple[str, ...], float | None] = {}
     listed: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
     if list(listed) == [root]:
         listed_files[Path(url).as_posix()] = _remote_file(listed[root] or files.info(root))
@@ -76,12 +82,16 @@ def _runs_at(url: str) -> list[Path]:
         inner = PurePosixPath(name).relative_to(PurePosixPath(root))
         if not any(part.startswith(".") for part in inner.parts):
             below.setdefault(inner.parts[:-1], {})[inner.name] = _remote_file(info)
+            times[inner.parts] = _changed(info)
     runs = []
     for parts in sorted(below):
         place, names = Path(url, *parts), run_names(sorted(below[parts]))
         for run in (place / name for name in names):
             for file in {run, journal_path_for(run), document_path_for(run)}:
                 listed_files[file.as_posix()] = below[parts].get(file.name)
+                changed = times.get((*parts, file.name))
+                if changed is not None:
+                    listed_times[file.as_posix()] = changed
             runs.append(run)
         copy_cache().keep_only(place.as_posix(), {journal_path_for(Path(name)).name for name in names})
     return runs
@@ -142,9 +152,23 @@ def _asked(path: Path, *, again: bool = False) -> RemoteFile | None:
     return listed_files[key]
 
 
+def _times(info: Mapping[str, Any]) -> list[Any]:
+    return [info[name] for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
+
+
+def _changed(info: Mapping[str, Any]) -> float | None:
+    """Return the time of a file's last change in seconds since 1970, or None if the store states it otherwise."""
+    [time] = _times(info)[:1] or [None]
+    if isinstance(time, datetime) and time.tzinfo is not None:
+        return time.timestamp()
+    if isinstance(time, int | float):
+        return float(time)
+    return None
+
+
 def _remote_file(info: Mapping[str, Any]) -> RemoteFile:
     tags = [str(info[name]).strip('"') for name in ("ETag", "etag", "md5Hash", "blob_id", "sha256") if info.get(name)]
-    times = [info[name] for name in ("mtime", "LastModified", "last_modified", "created") if info.get(name)]
+    times = _times(info)
     version = _UNVERSIONED
     if tags:
         version = tags[0]
@@ -212,9 +236,9 @@ def _copy_run(path: Path, directory: Path, part: Part) -> None:
         version = copies.version(path.parent.as_posix(), journal_path_for(path).name, repr(files))
         try:
             complete = True
-            for name, is_shortened in _names_of_part(path, part, files):
+            for name, extent in _names_of_part(path, part, files):
                 source, file = path.with_name(name), files[name]
-                if file is not None and not _copy_file(source, file, version, directory, shortened=is_shortened):
+                if file is not None and not _copy_file(source, file, version, directory, extent):
                     complete = False
             if complete:
                 return
@@ -223,40 +247,44 @@ def _copy_run(path: Path, directory: Path, part: Part) -> None:
     raise OSError(errno.EAGAIN, f"it changed {_ATTEMPTS} times while it was read; try again later")
 
 
-def _names_of_part(path: Path, part: Part, files: Mapping[str, RemoteFile | None]) -> list[tuple[str, bool]]:
-    """Return the names of the files that a part needs, and whether their ends are enough."""
+def _names_of_part(path: Path, part: Part, files: Mapping[str, RemoteFile | None]) -> list[tuple[str, _Extent]]:
+    """Return the names of the files that a part needs, and how much of each is enough."""
     journal = journal_path_for(path).name
     if part == "run" and files[journal] is not None:
-        return [(journal, False)]
+        return [(journal, "whole")]
     if part == "files":
-        return [(name, False) for name in files]
-    names = [(path.name, part in {"document ends", "ends"} and path.name != journal)]
-    if part == "ends" and journal != path.name:
-        names.append((journal, True))
+        return [(name, "whole") for name in files]
+    if part == "start":
+        return [(path.name, "start")]
+    if part == "document" or path.name == journal:
+        return [(path.name, "whole")]
+    names: list[tuple[str, _Extent]] = [(path.name, "ends")]
+    if part == "ends":
+        names.append((journal, "ends"))
     return names
 
 
-def _copy_file(path: Path, file: RemoteFile, version: Path, directory: Path, *, shortened: bool) -> bool:
+def _copy_file(path: Path, file: RemoteFile, version: Path, directory: Path, extent: _Extent) -> bool:
     """Put a copy of a file into a directory. Return False if another process has removed the copy in between.
 
-    A shortened copy has as many bytes as the file, with NULs between its beginning and its end. Raises _ChangedError.
+    A shortened copy has as many bytes as the file, with NULs in place of what was not fetched. Raises _ChangedError.
     """
-    target, whole = directory / path.name, version / path.name
-    if link_copy(whole, target):
+    target, name = directory / path.name, path.name
+    copied_names = [name]
+    if extent != "whole" and file.size > _WHOLE_BYTES[extent]:
+        name = f"{extent}/{path.name}"
+        copied_names.append(name)
+    else:
+        extent = "whole"
+    if any(link_copy(version / copied_name, target) for copied_name in copied_names):
         return True
-    name = path.name
-    is_shortened = shortened and file.size > WHOLE_BYTES
-    if is_shortened:
-        name = f"ends/{path.name}"
-        if link_copy(version / name, target):
-            return True
     copies = copy_cache()
     with copies.working_directory() as temporary:
         fetched = temporary / "file"
-        if is_shortened:
-            _fetch_ends(path, file, fetched)
-        else:
+        if extent == "whole":
             _fetch(path, file, fetched)
+        else:
+            _fetch_ranges(path, file, fetched, extent)
         copies.add(fetched, version, name)
     return link_copy(version / name, target)
 
@@ -280,10 +308,12 @@ def _fetch(path: Path, file: RemoteFile, target: Path) -> None:
         raise OSError(errno.EIO, f"the store sent {size} of {file.size} bytes; try again")
 
 
-def _fetch_ends(path: Path, file: RemoteFile, target: Path) -> None:
+def _fetch_ranges(path: Path, file: RemoteFile, target: Path, extent: _Extent) -> None:
     files, place = _file_system(remote_address(path) or str(path))
     ranges = [(0, HEAD_BYTES), (file.size - TAIL_BYTES, file.size)]
-    if path.suffix == ".jsonl":
+    if extent == "start":
+        ranges = [(0, START_BYTES)]
+    elif path.suffix == ".jsonl":
         ranges = ranges[1:]
     with target.open("xb") as copy:
         target.chmod(0o600)

@@ -41,6 +41,12 @@ class RunFiles(NamedTuple):
         """The path of the file `name`."""
         return Path(self.file)
 
+    @property
+    def has_linked_journal(self) -> bool:
+        """Whether the journal is a symbolic link, so that another path may lead to the same run."""
+        journal = self.journal or self.entry
+        return journal is not None and journal.is_symlink()
+
 
 def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
     """Yield the runs in a directory.
@@ -60,13 +66,14 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
                 raise
             yield RunFiles(place, str(place), "", None, None)
         names = [name for name, entry in entries.items() if name.endswith((".json", ".jsonl")) and _is_file(entry)]
-        for name in run_names(names):
+        for name, journal_of_run in run_names(names).items():
             journal = None
-            if journal_name(name) != name:
-                journal = entries.get(journal_name(name))
+            if journal_of_run != name:
+                journal = entries.get(journal_of_run)
             yield RunFiles(place, prefix + name, name, entries[name], journal)
         if recursive:
-            below = [name for name, entry in entries.items() if _is_directory(entry)]
+            files = {*names}
+            below = [name for name, entry in entries.items() if name not in files and _is_directory(entry)]
             waiting += [place / name for name in reversed(below)]
 
 
@@ -79,11 +86,15 @@ def runs_in_directory(directory: Path, *, recursive: bool = True) -> Iterator[Pa
         return (run.path for run in run_files(directory, recursive=recursive))
 
 
-def run_names(names: Collection[str]) -> list[str]:
-    """Return the names of the runs in a directory: its documents, then its journals without a document."""
-    documents = [name for name in names if name.endswith(".json")]
-    with_document = {journal_name(name) for name in documents}
-    return documents + [name for name in names if name.endswith(".jsonl") and name not in with_document]
+def run_names(names: Collection[str]) -> dict[str, str]:
+    """Return the names of the runs in a directory: its documents, then its journals without a document.
+
+    Each has the name of its journal.
+    """
+    journals = {name: journal_name(name) for name in names if name.endswith(".json")}
+    with_document = {*journals.values()}
+    journals |= {name: name for name in names if name.endswith(".jsonl") and name not in with_document}
+    return journals
 
 
 def journal_name(name: str) -> str:
@@ -112,8 +123,8 @@ def real_journal(run: str | Path, real_directory: Callable[[str], str] = os.path
 
 def _entries(directory: Path) -> dict[str, os.DirEntry[str]]:
     with os.scandir(directory) as entries:
-        visible = [entry for entry in entries if not entry.name.startswith(".")]
-    return {entry.name: entry for entry in sorted(visible, key=lambda entry: entry.name)}
+        by_name = {entry.name: entry for entry in entries}
+    return {name: by_name[name] for name in sorted(by_name) if not name.startswith(".")}
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

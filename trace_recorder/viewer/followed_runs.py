@@ -225,14 +225,16 @@ class FollowedRuns:
         journals = {key: state for key, state in known.items() if key.endswith(b".jsonl")}
         values_of_runs = known_values(self._files.directory, self._index, known, SINGLE)
         rows_of_journals = self._kept_rows(journals)
+        without_rows = []
         with self.lock:
             for key, values in values_of_runs.items():
                 name, state = _list_name(key), known[key]
                 if name in rows_of_journals:
                     self.rows.put(*rows_of_journals[name])
                 else:
-                    self.rows.put_known(name, state.changed / 1e9, values)
+                    without_rows.append((name, state.changed / 1e9, values))
                 self.runs[name] = state, values[_STATUS]
+            self.rows.put_known(without_rows)
             self.version += 1
 
     def _kept_rows(self, states: Mapping[bytes, FilesState]) -> dict[str, tuple[Json, Json | None]]:
