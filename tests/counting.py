@@ -28,7 +28,7 @@ def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> Non
     """Run a function, and call `look` at the beginning of each call of the package's functions."""
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and is_ours(frame):
+        if event == "call" and frame.f_code.co_filename.startswith(OURS):
             look(frame)
 
     _profile(act, profile)
@@ -71,10 +71,13 @@ def lines(act: Callable[[], object]) -> int:
     """Return how many lines of the package's code a function runs."""
     counted = 0
 
-    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+    def count(_: FrameType, event: str, __: object) -> Callable[..., Any]:
         nonlocal counted
         counted += event == "line"
-        return trace if is_ours(frame) else None
+        return count
+
+    def trace(frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
+        return count if is_ours(frame) else None
 
     before = sys.gettrace()
     sys.settrace(trace)

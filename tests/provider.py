@@ -92,14 +92,14 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Print an error of the test's own. A client that disconnected is not an error."""
+        """Close the server, and the connections that clients still hold."""
         super().server_close()
         for connection in tuple(self._connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """the head is sent in one write with the first chunk"""
+        """Print an error of the test's own. A client that disconnected is not an error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 

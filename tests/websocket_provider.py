@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from inspect import signature
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
@@ -106,6 +107,8 @@ def serving_scripts(*scripts: Script, refusals: Sequence[int] = ()) -> Iterator[
 @contextmanager
 def serving_websockets(answer: Callable[[ServerConnection], None], **options: Any) -> Iterator[str]:
     """Run a server that gives each websocket to `answer`, in a thread. Yield its address, with the scheme `http`."""
+    if "ping_timeout" in signature(serve).parameters:  # since websockets 15: closes after 20 s without a pong
+        options["ping_timeout"] = None
     with serve(answer, "127.0.0.1", 0, max_size=None, **options) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -113,29 +113,32 @@ def _matches(run: Trajectory, term: Term) -> bool:
     if term.field in names:
         return any(name and value.casefold() in name.casefold() for name in names[term.field])
     if term.field in NUMBERS:
-        return _compares(_numbers(run)[term.field], term)
+        return _compares(_number(run, term.field), term)
     return _has_what_is_named(run, term, value)
 
 
-def _numbers(run: Trajectory) -> dict[str, float | None]:
-    """Return the numbers of a run. The costs of its models are unknown, except for those in a price table."""
+def _number(run: Trajectory, name: str) -> float | None:
+    """Return a number of a run. The costs of its models are unknown, except for those in a price table."""
     calls, results = run.llm_interactions, [result for step in run.agent_steps for result in step.tool_results]
     usages = [call.response.usage for call in calls]
     sent = [usage.input_tokens for usage in usages if usage.input_tokens is not None]
     received = [usage.output_tokens for usage in usages if usage.output_tokens is not None]
-    costs = [cost.amount for cost in map(cost_of, calls) if cost is not None]
     return {
-        "calls": len(calls),
-        "failed_calls": sum(call.error is not None for call in calls),
-        "steps": len(run.agent_steps),
-        "tool_calls": sum(len(step.tool_calls) for step in run.agent_steps),
-        "failed_tool_calls": sum(result.success is False for result in results),
-        "input_tokens": sum(sent) if sent else None,
-        "output_tokens": sum(received) if received else None,
-        "tokens": sum(sent) + sum(received) if sent or received else None,
-        "cost": sum(costs) if costs else None,
-        "seconds": run.execution_time,
-    }
+        "calls": lambda: len(calls),
+        "failed_calls": lambda: sum(call.error is not None for call in calls),
+        "steps": lambda: len(run.agent_steps),
+        "tool_calls": lambda: sum(len(step.tool_calls) for step in run.agent_steps),
+        "failed_tool_calls": lambda: sum(result.success is False for result in results),
+        "input_tokens": lambda: _sum(sent),
+        "output_tokens": lambda: _sum(received),
+        "tokens": lambda: _sum(sent + received),
+        "cost": lambda: _sum([cost.amount for cost in map(cost_of, calls) if cost is not None]),
+        "seconds": lambda: run.execution_time,
+    }[name]()
+
+
+def _sum(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) if numbers else None
 
 
 def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
@@ -144,7 +147,6 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
         result.name for step in run.agent_steps for result in step.tool_results if result.success is False
     )
     rewards = {reward.name: reward.value for reward in run.rewards}
-    numbers = _numbers(run)
     statuses = {run.status, {True: "success", False: "no-success", None: ""}[run.success]}
     return {
         "tool": lambda: asked[value] > 0 and (term.relation is None or _compares(asked[value], term)),
@@ -159,7 +161,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
         "success": lambda: {"yes": True, "no": False, "unknown": None}[value] is run.success,
         "is": lambda: run.success is True if value == "success" else run.success is False or run.status == "failed",
         "tag": lambda: value in _tags(run),
-        "has": lambda: run.error is not None or bool(numbers["failed_calls"] or numbers["failed_tool_calls"]),
+        "has": lambda: run.error is not None or bool(_number(run, "failed_calls") or _number(run, "failed_tool_calls")),
         "meta": lambda: value in run.metadata and term.text in {None, run.metadata[value]},
         "annotation": lambda: value in run.annotations and term.text in {None, run.annotations[value]},
         "since": lambda: run.started_at is not None and run.started_at.timestamp() >= float(term.value),
@@ -217,7 +219,7 @@ def random_query(chosen: random.Random, runs: Sequence[Trajectory] = (), field: 
 def _random_term(chosen: random.Random, runs: Sequence[Trajectory], field: str) -> str:
     relation, word = chosen.choice(["<", "<=", ">", ">=", "="]), chosen.choice(WORDS[:8])
     if field in NUMBERS:
-        known = [number for run in runs if (number := _numbers(run)[field]) is not None]
+        known = [number for run in runs if (number := _number(run, field)) is not None]
         if field == "cost":  # a sum of fractions depends on their order, so no query compares a sum
             known = [number * chosen.choice([0.9, 1.1]) for number in known]
         return f"{field}{chosen.choice([relation, f':{relation}', ':'])}{chosen.choice([0, 1, 2, 4, *known])!r}"

@@ -19,7 +19,7 @@ from tests.cli.invoking import invoke
 from tests.counting import watch
 from trace_recorder import TrajectoryRecorder, load, open_index
 from trace_recorder.catalog.query import parse_query
-from trace_recorder.catalog.selection import SORTS, Selection
+from trace_recorder.catalog.selection import SORTS, Selection, Sort
 from trace_recorder.cli.list_runs import listing
 from trace_recorder.viewer.parameters import COLUMNS, ListRequest, list_request_in
 from trace_recorder.viewer.runs import RunList
@@ -83,14 +83,22 @@ ORDERS = [(sort, reverse) for sort in SORTS for reverse in (False, True)]
 
 
 @pytest.mark.parametrize(("sort", "reverse"), ORDERS, ids=str)
-def test_every_order_is_the_same(places: tuple[Path, Path], sort: str, reverse: bool) -> None:
+def test_every_order_is_the_same(places: tuple[Path, Path], sort: Sort, reverse: bool) -> None:
     """Each order of `list`, with any limit, has the same rows with an index as without."""
     directory, index = places
-    for limit in ((), ("--limit", "1"), ("--limit", "7")):
-        options = ("--sort", sort, *(("--reverse",) if reverse else ()), *limit)
-        for form in ((), ("--json",)):
-            without = invoke("list", directory, *options, *form)
-            assert invoke("list", directory, *options, *form, "--index", index).output == without.output
+    for limit in (None, 1, 7):
+        selection = Selection(sort=sort, reverse=reverse, limit=limit)
+        without, known = (listing([directory], selection, index=at) for at in (None, index))
+        assert (known.others, [*known.tree_rows()]) == (without.others, [*without.tree_rows()])
+
+
+@pytest.mark.parametrize("options", [(), ("--sort", "cost", "--reverse", "--limit", "7")], ids=str)
+def test_a_list_is_printed_the_same(places: tuple[Path, Path], options: tuple[str, ...]) -> None:
+    """`list` prints the same with an index as without, as a table and as JSON."""
+    directory, index = places
+    for form in ((), ("--json",)):
+        without = invoke("list", directory, *options, *form)
+        assert invoke("list", directory, *options, *form, "--index", index).output == without.output
 
 
 def test_random_queries_select_the_same_rows(places: tuple[Path, Path]) -> None:

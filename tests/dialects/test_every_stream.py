@@ -8,10 +8,9 @@ from types import FrameType
 
 import pytest
 
-from tests.processes import python
 from tests.searching import IS_SEARCH
 from trace_recorder.background_work import current_yield
-from trace_recorder.dialects.dialect import DIALECTS, JoinedStream, join_stream
+from trace_recorder.dialects.dialect import DIALECTS, JoinedStream, dialect_of, join_stream
 
 EVENTS: dict[str, str] = {
     "openai-chat": '{"choices":[{"index":0,"delta":{"content":"wort "}}]}',
@@ -80,26 +79,13 @@ def test_a_long_stream_is_joined(kind: str) -> None:
     """No event of a long stream is lost. A search has 100,000 events, for which a reader that joined each text to all
     texts before it would take hours.
     """
-    code = """
-        import json, sys
-        from trace_recorder.dialects.dialect import join_stream, dialect_of
-
-        api, event, number = sys.argv[1].partition(",")[0], sys.argv[2], int(sys.argv[3])
-        before = "" if api.startswith("ollama") else "data: "
-        after = "\\n" if api.startswith("ollama") else "\\n\\n"
-        event = event.replace("wort ", "wort " + "." * 100)
-        texts = (before + (event % at if "%d" in event else event) + after for at in range(number))
-        joined = join_stream(api, "".join(texts).encode())
-        response = dialect_of(api).read_response(joined.body)
-        print(joined.events, json.dumps(joined.body).count("wort "))
-    """
     number = 100_000 if IS_SEARCH else 20_000
 
-    ended = python(code, kind, EVENTS[kind], number)
+    stream = joined(kind, stream_of(kind, number).replace("wort ", "wort " + "." * 100))
+    dialect_of(kind.partition(",")[0]).read_response(stream.body)
 
-    events, words = map(int, ended.stdout.split())
-    assert (ended.stderr, events) == ("", number)
-    assert words in ({0} if "wort " not in EVENTS[kind] else {number * EVENTS[kind].count("wort ")})
+    words = json.dumps(stream.body).count("wort ")
+    assert (stream.events, words) == (number, number * EVENTS[kind].count("wort "))
 
 
 @pytest.mark.parametrize("kind", EVENTS)

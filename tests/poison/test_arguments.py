@@ -61,6 +61,8 @@ ARGUMENTS: dict[str, Use] = {
 }
 REFUSED = {"step number", "reward", "weight", "reward's step", "lakeview's step"}
 """Arguments that must be numbers. Any other value is a misuse, which raises after it is recorded."""
+A_RUN = 10
+"""How many values are recorded in one run. After each record the whole document is written."""
 LIFE: dict[str, Callable[[Path, Payload], TrajectoryRecorder]] = {
     "metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata=v)),
     "in the metadata": lambda path, v: ended(TrajectoryRecorder(path, metadata={"a": v})),
@@ -120,20 +122,23 @@ def test_no_value_damages_a_record(tmp_path: Path, argument: str) -> None:
     """For any value of an argument, a record is written, the files are valid, and the call returns or reports the
     misuse.
     """
+    found: list[str] = []
+    makers = [*MAKERS.values()]
+    for start in range(0, len(makers), A_RUN):
 
-    def act(path: Path) -> TrajectoryRecorder:
-        recorder = TrajectoryRecorder(path, task="x")
-        recorder.start()
-        for make in MAKERS.values():
-            with refused_at_most() if argument in REFUSED else nullcontext():
-                ARGUMENTS[argument](recorder, make())
-        recorder.finalize(True)
-        return recorder
+        def act(path: Path, some: list[Callable[[], object]] = makers[start : start + A_RUN]) -> TrajectoryRecorder:
+            recorder = TrajectoryRecorder(path, task="x")
+            recorder.start()
+            for make in some:
+                with refused_at_most() if argument in REFUSED else nullcontext():
+                    ARGUMENTS[argument](recorder, make())
+            recorder.finalize(True)
+            return recorder
 
-    found = outcome(act, tmp_path)
+        found += outcome(act, tmp_path)
 
-    [path] = tmp_path.glob("*.json")
-    kinds = collections.Counter(record.kind for record in records_of(path) if record.kind != "item")
+    records = [record for path in tmp_path.glob("*.json") for record in records_of(path) if record.kind != "item"]
+    kinds = collections.Counter(record.kind for record in records)
     assert (found, kinds.most_common(1)[0][1]) == ([], len(MAKERS))
 
 
