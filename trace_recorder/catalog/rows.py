@@ -213,15 +213,18 @@ _FIGURES = (
 )
 
 
-def summary_of(path: Path, name: str) -> Json:
-    """Return the row of a run in the viewer's list. Raises OSError, and the exceptions of `load`."""
+def summary_of(path: Path, name: str, ends: Json | None = None) -> Json:
+    """Return the row of a run in the viewer's list. Raises OSError, and the exceptions of `load`.
+
+    `ends` has the members of the document from `document_ends`, if the caller has them.
+    """
     journal = journal_path_for(path)
     if path == journal:
         begun, ended = _journal_ends(path)
         if not begun:  # the first line is damaged
             return _from_whole_run(path, name)
         return _viewer_row({**begun, **ended}, name)
-    ends = document_ends(path)
+    ends = ends or document_ends(path)
     if ends is None:
         return _from_whole_run(path, name)
     if ends.get("status") == "running" and journal.is_file():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import blake2b
 
@@ -59,7 +59,8 @@ class TextTables:
         places: dict[str, SearchPlace] = {}
         for _, place, _, text in texts:
             places.setdefault(text, place)
-        stored = self._stored_numbers(places)
+        digests = dict(zip(places, self._digests(places), strict=True))
+        stored = self._stored_numbers(digests)
         uses = [(number, run, PLACES.index(places[text])) for text, number in stored.items()]
         self._connection.executemany("INSERT INTO uses VALUES (?, ?, ?)", uses)
         new = [text for text in places if text not in stored]
@@ -69,8 +70,8 @@ class TextTables:
         numbers = range(first, first + len(new))
         span = first, run, bytes(PLACES.index(places[text]) for text in new)
         self._connection.execute("INSERT INTO spans VALUES (?, ?, ?)", span)
-        digests = zip(self._digests(new), numbers, strict=True)
-        self._connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", digests)
+        stored_digests = zip(map(digests.__getitem__, new), numbers, strict=True)
+        self._connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", stored_digests)
         return [*stored.values(), *numbers]
 
     def flush(self) -> None:
@@ -199,9 +200,9 @@ class TextTables:
     def _digests(self, texts: Iterable[str]) -> list[int]:
         return [text_digest(text, self._limits.digest_bytes) for text in texts]
 
-    def _stored_numbers(self, texts: Iterable[str]) -> dict[str, int]:
+    def _stored_numbers(self, digests: Mapping[str, int]) -> dict[str, int]:
         """Return the numbers of the texts that are stored. Digests are short, so the texts are compared too."""
-        by_digest = dict(zip(self._digests(texts), texts, strict=True))
+        by_digest = {digest: text for text, digest in digests.items()}
         sql = "SELECT digest, text FROM digests WHERE digest IN (SELECT value FROM json_each(?))"
         stored: dict[str, int] = {}
         for digest, number in self._connection.execute(sql, (json.dumps([*by_digest]),)).fetchall():

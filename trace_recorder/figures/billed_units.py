@@ -57,6 +57,13 @@ _USUAL = frozenset({"default", "standard", "auto", "on_demand", "not_available",
 
 def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     """Return the counts of a call with its other units and its terms."""
+    response = call.response
+    if (
+        _MEMBERS_OF_USAGE.isdisjoint(response.usage.extra)
+        and _MEMBERS_OF_ANSWER.isdisjoint(response.extra)
+        and not any("groundingMetadata" in choice.extra for choice in response.choices)
+    ):
+        return counts
     units: Counter[str] = Counter()
     for name, number in (*_units_of_usage(call.response.usage.extra), *_units_of_answer(call)):
         units[name] += number
@@ -68,6 +75,17 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     if not present and not terms:
         return counts
     return replace(counts, units=present, terms=tuple(sorted(terms.items())))
+
+
+_MEMBERS_OF_USAGE = frozenset({
+    *("cache_creation", "iterations", "cacheDetails", "server_tool_use", "num_search_queries"),
+    *("prompt_audio_seconds", "seconds", "service_tier", "serviceTier", "speed", "inference_geo"),
+    *_DETAILS,
+    *_BY_MODALITY,
+})
+"""The members of an answer's usage that state units or terms. Most answers have none of them."""
+_MEMBERS_OF_ANSWER = frozenset({"output", "groundingMetadata", "serviceTier", "service_tier", "duration"})
+"""The members of an answer, beside its usage, that state units or terms."""
 
 
 def _units_of_usage(usage: dict[str, Payload]) -> Iterator[tuple[str, int]]:
