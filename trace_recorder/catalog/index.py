@@ -149,16 +149,18 @@ def _states_the_same(ends: Json | None, run: Trajectory) -> bool:
 
     Then `_document_agrees` returns True too. Such a document need not be read as a trajectory, which takes longer.
     """
-    if ends is None or ends.get("error") is not None or run.error is not None:
+    if ends is None:
         return False
+    error = None
+    if run.error is not None:
+        error = run.error.to_document()
     for name in _STATED:
         stated, value = ends.get(name), getattr(run, name)
         if stated != value or type(stated) is not type(value):
             return False
     rewards = [reward.to_document() for reward in run.rewards]
-    return bool(
-        ends.get("metrics") == run.metrics and ends.get("metadata") == run.metadata and ends.get("rewards") == rewards
-    )
+    values = ("metrics", run.metrics), ("metadata", run.metadata), ("rewards", rewards), ("error", error)
+    return all(ends.get(name) == value for name, value in values)
 
 
 def _document_agrees(path: Path, run: Trajectory) -> bool:

@@ -136,8 +136,7 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
     if not may_have_price(row.status, row.llm_calls):
         return replace(row, cost_estimated=stated_costs(row.cost)["cost_estimated"])
     costs = costs_of_run()
-    known = replace(row, cost=costs.amount, cost_estimated=costs.estimated)
-    return replace(known, calls_without_price=costs.calls_without_price)
+    return replace(row, **costs_json(costs))
 
 
 def ended_summary(path: Path) -> Trajectory | None:
@@ -218,8 +217,7 @@ def summary_of(path: Path, name: str, ends: Json | None = None) -> Json:
 
     `ends` has the members of the document from `document_ends`, if the caller has them.
     """
-    journal = journal_path_for(path)
-    if path == journal:
+    if ends is None and path == journal_path_for(path):
         begun, ended = _journal_ends(path)
         if not begun:  # the first line is damaged
             return _from_whole_run(path, name)
@@ -227,10 +225,12 @@ def summary_of(path: Path, name: str, ends: Json | None = None) -> Json:
     ends = ends or document_ends(path)
     if ends is None:
         return _from_whole_run(path, name)
-    if ends.get("status") == "running" and journal.is_file():
-        ends = {**ends, **_journal_ends(journal)[1]}
-    elif ends.get("status") == "running":
-        ends = {**ends, "status": "unknown"}
+    if ends.get("status") == "running":
+        journal = journal_path_for(path)
+        ended: Json = {"status": "unknown"}
+        if journal.is_file():
+            ended = _journal_ends(journal)[1]
+        ends = {**ends, **ended}
     return _viewer_row(ends, name)
 
 

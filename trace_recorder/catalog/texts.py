@@ -56,8 +56,10 @@ class _SeenTexts:
                 self._add(step, "tools", "result", plain_text(message.content))
             else:
                 self._add(step, "prompts", message.role, plain_text(message.content))
-            self._add(step, "prompts", "thought", message.reasoning or "")
-            self._add_calls(step, message.tool_calls)
+            if message.reasoning:
+                self._add(step, "prompts", "thought", message.reasoning)
+            if message.tool_calls:
+                self._add_calls(step, message.tool_calls)
         if part.response is not None:
             self._add_answer(step, part.response)
         if part.call and part.call.error:
@@ -66,7 +68,8 @@ class _SeenTexts:
             self._add_calls(step, part.tool_calls)
         for result in part.tool_results:
             self._add(step, "tools", "result", plain_text(result.result))
-            self._add(step, "tools", "failed", plain_text(result.error))
+            if result.error:
+                self._add(step, "tools", "failed", plain_text(result.error))
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
         """Return the messages in the prompt of `part` that are in no earlier prompt."""
@@ -85,8 +88,10 @@ class _SeenTexts:
             self._texts.append(TextInRun(step, place, kind, text))
 
     def _add_answer(self, step: int | None, response: LLMResponse) -> None:
-        self._add(step, "answers", "thought", response.reasoning or "")
-        self._add(step, "answers", "answer", response.content or "")
+        if response.reasoning:
+            self._add(step, "answers", "thought", response.reasoning)
+        if response.content:
+            self._add(step, "answers", "answer", response.content)
         for choice in response.choices[1:]:
             self._add(step, "answers", f"choice {choice.index}", choice.content or "")
         self._add_calls(step, response.tool_calls)

@@ -142,9 +142,7 @@ def read_tool_call(tool_call: Payload) -> ToolCall:
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
     name = as_text(inner.get("name")) or ""
     given = {"call_id": identity, "name": name, "arguments": arguments}
-    for member, value in members.items():
-        if member not in _SHOWN_OF_CALL:
-            given[member] = value
+    given |= {member: value for member, value in members.items() if member not in _SHOWN_OF_CALL}
     made_up = members.get("call_id_made_up") is True
     return ToolCall(identity, name, arguments, made_up, as_dict(members.get("extra")), given=given)
 

@@ -77,12 +77,14 @@ def with_billed_units(call: LLMInteraction, counts: Counts) -> Counts:
     return replace(counts, units=present, terms=tuple(sorted(terms.items())))
 
 
-_MEMBERS_OF_USAGE = frozenset({
-    *("cache_creation", "iterations", "cacheDetails", "server_tool_use", "num_search_queries"),
-    *("prompt_audio_seconds", "seconds", "service_tier", "serviceTier", "speed", "inference_geo"),
-    *_DETAILS,
-    *_BY_MODALITY,
-})
+_MEMBERS_OF_USAGE = frozenset(
+    {
+        *("cache_creation", "iterations", "cacheDetails", "server_tool_use", "num_search_queries"),
+        *("prompt_audio_seconds", "seconds", "service_tier", "serviceTier", "speed", "inference_geo"),
+        *_DETAILS,
+        *_BY_MODALITY,
+    }
+)
 """The members of an answer's usage that state units or terms. Most answers have none of them."""
 _MEMBERS_OF_ANSWER = frozenset({"output", "groundingMetadata", "serviceTier", "service_tier", "duration"})
 """The members of an answer, beside its usage, that state units or terms."""
