@@ -354,7 +354,7 @@ def test_a_run_that_changed_just_now_is_not_kept_yet(tmp_path: Path) -> None:
 UNCLEAR = {
     "task": "another task",
     "status": "interrupted",
-    "success": False,
+    "success": True,
     "provider": "another",
     "model": None,
     "start_time": "2020-01-01T00:00:00+00:00",

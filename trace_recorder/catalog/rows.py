@@ -227,10 +227,10 @@ def summary_of(path: Path, name: str, ends: Json | None = None) -> Json:
         return _from_whole_run(path, name)
     if ends.get("status") == "running":
         journal = journal_path_for(path)
-        ended: Json = {"status": "unknown"}
+        of_journal: Json = {"status": "unknown"}
         if journal.is_file():
-            ended = _journal_ends(journal)[1]
-        ends = {**ends, **ended}
+            of_journal = _journal_ends(journal)[1]
+        ends = {**ends, **of_journal}
     return _viewer_row(ends, name)
 
 
