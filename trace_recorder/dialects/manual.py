@@ -85,9 +85,9 @@ def message_of_agent(value: Payload) -> Message:
         return Message(role_of(value["role"]), content_of(value["content"]), given=value)
     if value.keys() <= _USUAL_OF_MESSAGE:
         made = [read_tool_call(call) for call in as_list(value.get("tool_calls")) if is_nonempty(call)]
-        role, content = role_of(value.get("role")), content_of(value.get("content"))
-        call_id, name = as_text(value.get("tool_call_id")), as_text(value.get("name"))
-        return Message(role, content, tuple(made), call_id, name or None, given=value)
+        call_id, name = as_text(value.get("tool_call_id")), as_text(value.get("name")) or None
+        role = role_of(value.get("role"))
+        return Message(role, content_of(value.get("content")), tuple(made), call_id, name, given=value)
     calls = [call for call in (value.get("tool_call"), *as_list(value.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(value.get("tool_result"))
     content: Payload
