@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import random
@@ -24,6 +25,7 @@ from trace_recorder import load_all, open_index
 from trace_recorder.catalog.index import IndexTask, KeptRun, NotKept, RunIndex, kept_run
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
 from trace_recorder.catalog.value_tables import FilesState
+from trace_recorder.values.messages import Payload
 
 QUERIES = ("alpha", "tool:bash", "-success:yes", 'text~"code 1"')
 KILLS = int(os.environ.get("TRACE_RECORDER_INDEX_KILLS", "4"))
@@ -347,3 +349,53 @@ def test_a_run_that_changed_just_now_is_not_kept_yet(tmp_path: Path) -> None:
     while time.time() - began > seconds:  # this process had to wait, so the change was not just now
         began, just_now = time.time(), kept_after(0)
     assert just_now is NotKept.NEW
+
+
+UNCLEAR = {
+    "task": "another task",
+    "status": "interrupted",
+    "success": True,
+    "provider": "another",
+    "model": None,
+    "start_time": "2020-01-01T00:00:00+00:00",
+    "execution_time": 1e6,
+    "trajectory_id": "another",
+    "parent": "another",
+    "session": "another",
+    "error": {"type": "RuntimeError", "message": "another"},
+    "metadata": {"another": 1},
+    "metrics": {"llm_calls": 77},
+    "rewards": [{"name": "solved", "value": 0.25, "weight": 1.0}],
+}
+"""A value for each member of a document that the list shows, which the journal does not state."""
+THE_SAME: dict[str, Payload] = {
+    "final_result": "another",
+    "annotations": {"another": 1},
+    "end_time": None,
+    "unknown": 1,
+    "metrics": {},
+    "success": "yes",
+}
+"""Changes of a document for which the list shows the values of the journal, or does not use the document."""
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "is_clear"),
+    [(*pair, False) for pair in UNCLEAR.items()] + [(*pair, True) for pair in THE_SAME.items()],
+)
+@pytest.mark.parametrize("number", [0, 1], ids=["failed", "completed"])
+def test_a_run_whose_document_differs_from_its_journal_is_not_kept(
+    tmp_path: Path, member: str, value: Payload, number: int, *, is_clear: bool
+) -> None:
+    """The list shows what the document states, so an index has no run whose files disagree about that."""
+    path = tmp_path / "run.json"
+    record_run(path, number)
+    document = {**json.loads(path.read_bytes()), member: value}
+    members = ",\n".join(f"{json.dumps(name)}: {json.dumps(stated)}" for name, stated in document.items())
+    task = IndexTask(path, b"run.json", FilesState(0, 0, 0, 0))
+    assert isinstance(kept_run(task), KeptRun)
+
+    path.write_text(f"{{\n{members}\n}}")
+
+    kept = kept_run(task)
+    assert isinstance(kept, KeptRun) if is_clear else kept is NotKept.UNCLEAR

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from trace_recorder.dialects.dialect import DIALECTS
-from trace_recorder.dialects.manual import read_tool, read_usage
+from trace_recorder.dialects.manual import message_of_agent, read_tool, read_usage
 from trace_recorder.values.messages import Payload, Usage
+from trace_recorder.values.structs import replace
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,33 @@ def test_a_document_has_the_tools_of_its_requests(api: str) -> None:
 
     assert (tools[0].name, tools[0].parameters) == ("read", SCHEMA)
     assert [read_tool(tool.raw) for tool in tools] == tools
+
+
+ASKED = {"id": "call_1", "name": "read", "arguments": {"path": "a.py"}}
+FUNCTION_CALL = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": "I read.", "tool_calls": [ASKED]},
+        {"role": "assistant", "content": None, "tool_calls": [FUNCTION_CALL, {}, None, "read"]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "print(1)"},
+        {"role": "tool", "tool_call_id": "", "name": "", "content": [{"type": "text", "text": "1"}]},
+        {"role": "model", "tool_call_id": 3, "name": ["read"], "tool_calls": {"a": 1}, "content": {"a": 1}},
+        {"content": "no role", "name": "read"},
+        {"role": None, "tool_calls": []},
+    ],
+)
+def test_a_message_with_usual_members_is_read_as_any_other(message: dict[str, Payload]) -> None:
+    """A member that is null makes no difference, although the message then has an unusual member."""
+    unusual = {**message, "reasoning": None}
+    assert replace(message_of_agent(unusual), given=message) == message_of_agent(message)
+
+
+@pytest.mark.parametrize(
+    "counts", [{"input_tokens": 3, "output_tokens": 4}, {"output_tokens": 0}, {"input_tokens": True}, {}]
+)
+def test_plain_counts_are_read_as_any_others(counts: dict[str, Payload]) -> None:
+    """A count that is null makes no difference."""
+    assert read_usage({**counts, "reasoning_tokens": None}) == read_usage(counts)

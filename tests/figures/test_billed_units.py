@@ -11,10 +11,12 @@ import pytest
 from tests.chat_calls import Answer, Wire
 from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
+from trace_recorder.figures.billed_units import with_billed_units
 from trace_recorder.figures.cost import RunCosts, cost_of, costs_of_calls
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage
 from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import Counts
 
 pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
 MILLION = 1_000_000
@@ -233,3 +235,49 @@ def test_speech_over_a_realtime_connection_has_its_rates(call: LLMInteraction) -
     cost = cost_of(used(call, "openai-realtime", "openai", "gpt-realtime", usage))
     assert cost is not None
     assert (cost.amount, cost.without_rate) == (pytest.approx(4 + 32 + 2 * 0.4 + 16 + 64), ())
+
+
+AUDIO, GOOGLE_AUDIO = {"audio_tokens": 1}, [{"modality": "AUDIO", "tokenCount": 1}]
+SEARCHES = {"webSearchQueries": ["a"]}
+IN_USAGE: list[dict[str, Payload]] = [
+    {"cache_creation": {"ephemeral_1h_input_tokens": 1}},
+    {"iterations": [{}, {"cache_creation": {"ephemeral_1h_input_tokens": 1}}]},
+    {"cacheDetails": [{"ttl": "1h", "inputTokens": 1}]},
+    {"server_tool_use": {"web_search_requests": 1}},
+    *({name: 1} for name in ("num_search_queries", "prompt_audio_seconds", "seconds")),
+    *({name: "fast"} for name in ("service_tier", "serviceTier", "speed", "inference_geo")),
+    *({f"{name}_details": AUDIO} for name in ("prompt_tokens", "input_tokens", "input_token")),
+    *({f"{name}_details": AUDIO} for name in ("completion_tokens", "output_tokens", "output_token")),
+    *({f"{name}TokensDetails": GOOGLE_AUDIO} for name in ("prompt", "toolUsePrompt", "candidates", "cache")),
+    *({f"{name}_tokens_by_modality": GOOGLE_AUDIO} for name in ("input", "output")),
+]
+IN_ANSWER: list[dict[str, Payload]] = [
+    {"output": [{"type": "web_search_call"}]},
+    {"groundingMetadata": SEARCHES},
+    {"serviceTier": {"type": "priority"}},
+    {"service_tier": "priority"},
+    {"duration": 2.5},
+]
+
+
+@pytest.mark.parametrize("extra", IN_USAGE)
+def test_each_member_of_a_usage_that_states_units_is_read(call: LLMInteraction, extra: dict[str, Payload]) -> None:
+    """A usage with only one such member is enough."""
+    api = "transcriptions" if "seconds" in extra else "openai-chat"
+    counts = with_billed_units(used(call, api, "openai", "m", Usage(extra=extra)), Counts(1, 1))
+    assert counts.units or counts.terms
+
+
+@pytest.mark.parametrize("extra", IN_ANSWER)
+def test_each_member_of_an_answer_that_states_units_is_read(call: LLMInteraction, extra: dict[str, Payload]) -> None:
+    """An answer with only one such member is enough."""
+    api = "transcriptions" if "duration" in extra else "openai-chat"
+    counts = with_billed_units(used(call, api, "openai", "m", Usage(), **extra), Counts(1, 1))
+    assert counts.units or counts.terms
+
+
+def test_a_search_of_one_choice_is_a_unit(call: LLMInteraction) -> None:
+    """Each choice of an answer may state its searches."""
+    choices = (Choice(0, "ok"), Choice(1, "ok", extra={"groundingMetadata": SEARCHES}))
+    searched = replace(call, response=LLMResponse("ok", choices=choices))
+    assert with_billed_units(searched, Counts(1, 1)).units == (("web_searches", 1),)

@@ -54,6 +54,16 @@ def test_a_result_answers_a_call_of_its_step(
     assert [(use.call and use.call.call_id, use.result and use.result.result) for use in uses] == pairs
 
 
+@pytest.mark.parametrize(("name", "named"), [("bash", None), ("", "search"), ("", None), ("bash", "search")])
+def test_one_call_with_its_result_is_paired_as_in_a_step_with_more(name: str, named: str | None) -> None:
+    """A further call of a step changes neither the pair nor its name."""
+    calls, results = [call("a", name), call("b")], [result("a", "A", named)]
+
+    [use] = tool_uses(calls[:1], results)
+
+    assert use == tool_uses(calls, results)[0]
+
+
 def test_a_tool_is_named_by_its_call_or_its_result() -> None:
     """The name of a tool is that of its call or result; a second result of the same call has the call's name."""
     results = [result("a", "1"), result("a", "2"), result("b", "3", "search"), result("c", "4")]

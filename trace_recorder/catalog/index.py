@@ -35,7 +35,8 @@ from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
 from trace_recorder.formats.any_file import Runs, load_each
 from trace_recorder.guard import ignore_failures
-from trace_recorder.reading.own_files import is_own_file
+from trace_recorder.reading.document_ends import document_ends
+from trace_recorder.reading.own_files import is_own_file, load_journal_of
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import real_journal
 from trace_recorder.values.metrics import metrics_of
@@ -100,8 +101,12 @@ def kept_run(task: IndexTask) -> KeptRun | NotKept:
 def _read(task: IndexTask) -> KeptRun | NotKept:
     """Read a run for the index. Raises any exception if the run cannot be read."""
     began = time.time_ns()
-    runs = load_each(task.path)
-    run = next(runs)
+    ends = document_ends(task.path)
+    run = None
+    if ends is not None:  # a document of the usual form, so that `load_each` would look for its journal too
+        run = load_journal_of(task.path)
+    if run is None:
+        run = next(load_each(task.path))
     if not is_own_run(task.path):
         return NotKept.FOREIGN
     costs_of_each = [*map(cost_of, run.llm_interactions)]
@@ -111,12 +116,12 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
         return NotKept.RUNNING
     if task.state.changed > began - _TICK_NS:
         return NotKept.NEW
-    if not values.is_exact or not _document_agrees(task.path, run):
+    if not values.is_exact or not (_states_the_same(ends, run) or _document_agrees(task.path, run)):
         return NotKept.UNCLEAR
     stats = Stats()
     stats.add(run, costs_of_each)
     stats.to_json()  # if this raises, the run counts as unreadable
-    summary = summary_of(task.path, "")
+    summary = summary_of(task.path, "", ends)
     shown_costs: Json | None = None
     if may_have_price(summary["status"], summary["llm_calls"]):
         shown_costs = costs_json(costs)
@@ -127,8 +132,35 @@ def _read(task: IndexTask) -> KeptRun | NotKept:
 
 def is_own_run(path: Path) -> bool:
     """Return whether this package wrote a file of a run. Raises OSError."""
+    if is_own_file(path):
+        return True
     journal = journal_path_for(path)
-    return (journal.is_file() and is_own_file(journal)) or is_own_file(path)
+    return journal.is_file() and is_own_file(journal)
+
+
+_STATED = (
+    *("trajectory_id", "parent", "session", "task", "status", "success", "provider", "model"),
+    *("start_time", "execution_time"),
+)
+
+
+def _states_the_same(ends: Json | None, run: Trajectory) -> bool:
+    """Return whether the ends of a document have the values of the run, as far as a row shows them.
+
+    Then `_document_agrees` returns True too. Such a document need not be read as a trajectory, which takes longer.
+    """
+    if ends is None:
+        return False
+    error = None
+    if run.error is not None:
+        error = run.error.to_document()
+    for name in _STATED:
+        stated, value = ends.get(name), getattr(run, name)
+        if stated != value or type(stated) is not type(value):
+            return False
+    rewards = [reward.to_document() for reward in run.rewards]
+    values = ("metrics", run.metrics), ("metadata", run.metadata), ("rewards", rewards), ("error", error)
+    return all(ends.get(name) == value for name, value in values)
 
 
 def _document_agrees(path: Path, run: Trajectory) -> bool:

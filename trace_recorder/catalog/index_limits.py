@@ -13,7 +13,7 @@ class IndexLimits:
     """A table of words whose texts have this many characters gets no more texts."""
     block_characters: int = 128_000
     """A block whose texts have this many characters gets no more texts."""
-    level: int = 6
+    level: int = 5
     """The level at which texts are compressed, as for `zlib`."""
     digest_bytes: int = 5
     """The length of a text's digest, at most 7."""

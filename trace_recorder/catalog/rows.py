@@ -137,8 +137,7 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
     if not may_have_price(row.status, row.llm_calls):
         return replace(row, cost_estimated=stated_costs(row.cost)["cost_estimated"])
     costs = costs_of_run()
-    known = replace(row, cost=costs.amount, cost_estimated=costs.estimated)
-    return replace(known, calls_without_price=costs.calls_without_price)
+    return replace(row, **costs_json(costs))
 
 
 def ended_summary(path: Path) -> Trajectory | None:
@@ -229,21 +228,25 @@ _FIGURES = (
 )
 
 
-def summary_of(path: Path, name: str) -> Json:
-    """Return the row of a run in the viewer's list. Raises OSError, and the exceptions of `load`."""
-    journal = journal_path_for(path)
-    if path == journal:
+def summary_of(path: Path, name: str, ends: Json | None = None) -> Json:
+    """Return the row of a run in the viewer's list. Raises OSError, and the exceptions of `load`.
+
+    `ends` has the members of the document from `document_ends`, if the caller has them.
+    """
+    if ends is None and path == journal_path_for(path):
         begun, ended = _journal_ends(path)
         if not begun:  # the first line is damaged
             return _from_whole_run(path, name)
         return _viewer_row({**begun, **ended}, name)
-    ends = document_ends(path)
+    ends = ends or document_ends(path)
     if ends is None:
         return _from_whole_run(path, name)
-    if ends.get("status") == "running" and journal.is_file():
-        ends = {**ends, **_journal_ends(journal)[1]}
-    elif ends.get("status") == "running":
-        ends = {**ends, "status": "unknown"}
+    if ends.get("status") == "running":
+        journal = journal_path_for(path)
+        of_journal: Json = {"status": "unknown"}
+        if journal.is_file():
+            of_journal = _journal_ends(journal)[1]
+        ends = {**ends, **of_journal}
     return _viewer_row(ends, name)
 
 

@@ -101,8 +101,8 @@ def _storable_fact(fact: Named) -> Named:
 
 
 def _storable_text(text: TextInRun) -> TextInRun:
-    if is_storable(text.text) and is_storable(text.kind):
-        return text
+    if (text.text.isascii() and text.kind.isascii()) or (is_storable(text.text) and is_storable(text.kind)):
+        return text  # most texts are in ASCII
     return text._replace(kind=storable(text.kind), text=storable(text.text))
 
 

@@ -12,7 +12,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 SCHEMA = """
@@ -33,6 +33,11 @@ class TextBlock:
     word_table: int
     texts: list[str]
     is_changed: bool = False
+    characters: int = field(init=False)
+    """The length of the texts that were not deleted."""
+
+    def __post_init__(self) -> None:
+        self.characters = sum(map(len, self.texts))
 
     @property
     def end(self) -> int:
@@ -46,12 +51,14 @@ class TextBlock:
     def add(self, text: str) -> None:
         """Add a text at the end."""
         self.texts.append(text)
+        self.characters += len(text)
         self.is_changed = True
 
     def delete(self, number: int) -> str:
         """Delete the text with this number, and return it."""
         text = self.text(number)
         self.texts[number - self.first] = ""
+        self.characters -= len(text)
         self.is_changed = True
         return text
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import blake2b
 
@@ -41,6 +41,7 @@ _RUNS_OF_SPANS = """
 SELECT run FROM json_each(?) JOIN spans ON first = (SELECT max(first) FROM spans WHERE first <= value)
 WHERE value < first + length(places)
 """
+_NUMBERS = {place: number for number, place in enumerate(PLACES)}
 _Use = tuple[int, int]
 """A run, and the position in `PLACES` of the place at which the run has a text."""
 
@@ -59,18 +60,19 @@ class TextTables:
         places: dict[str, SearchPlace] = {}
         for _, place, _, text in texts:
             places.setdefault(text, place)
-        stored = self._stored_numbers(places)
-        uses = [(number, run, PLACES.index(places[text])) for text, number in stored.items()]
+        digests = dict(zip(places, self._digests(places), strict=True))
+        stored = self._stored_numbers(digests)
+        uses = [(number, run, _NUMBERS[places[text]]) for text, number in stored.items()]
         self._connection.executemany("INSERT INTO uses VALUES (?, ?, ?)", uses)
         new = [text for text in places if text not in stored]
         if not new:
             return [*stored.values()]
         first = self._add_new(new)
         numbers = range(first, first + len(new))
-        span = first, run, bytes(PLACES.index(places[text]) for text in new)
+        span = first, run, bytes([_NUMBERS[places[text]] for text in new])
         self._connection.execute("INSERT INTO spans VALUES (?, ?, ?)", span)
-        digests = zip(self._digests(new), numbers, strict=True)
-        self._connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", digests)
+        stored_digests = zip(map(digests.__getitem__, new), numbers, strict=True)
+        self._connection.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?)", stored_digests)
         return [*stored.values(), *numbers]
 
     def flush(self) -> None:
@@ -122,7 +124,7 @@ class TextTables:
         if search.phrase is not None:
             return self._runs_of(self._texts_with(search.phrase))
         runs: set[int] = set()
-        places = {PLACES.index(place) for place in search.places}
+        places = {_NUMBERS[place] for place in search.places}
         for block in self._blocks.containing(search.part):
             for number, text in block.numbered():
                 if search.is_wanted(text):
@@ -199,9 +201,9 @@ class TextTables:
     def _digests(self, texts: Iterable[str]) -> list[int]:
         return [text_digest(text, self._limits.digest_bytes) for text in texts]
 
-    def _stored_numbers(self, texts: Iterable[str]) -> dict[str, int]:
+    def _stored_numbers(self, digests: Mapping[str, int]) -> dict[str, int]:
         """Return the numbers of the texts that are stored. Digests are short, so the texts are compared too."""
-        by_digest = dict(zip(self._digests(texts), texts, strict=True))
+        by_digest = {digest: text for text, digest in digests.items()}
         sql = "SELECT digest, text FROM digests WHERE digest IN (SELECT value FROM json_each(?))"
         stored: dict[str, int] = {}
         for digest, number in self._connection.execute(sql, (json.dumps([*by_digest]),)).fetchall():
@@ -218,13 +220,11 @@ class TextTables:
             first = block.end
         if block is None or block.word_table != self._word_table():
             block = self._new_block(first)
-        characters = sum(map(len, block.texts))
         for number, text in enumerate(texts, first):
-            if characters >= self._limits.block_characters:
-                block, characters = self._new_block(number), 0
+            if block.characters >= self._limits.block_characters:
+                block = self._new_block(number)
             block.add(text)
             self._unindexed.append((number, text))
-            characters += len(text)
         return first
 
     def _new_block(self, first: int) -> TextBlock:

@@ -83,6 +83,11 @@ def message_of_agent(value: Payload) -> Message:
         return Message("user", content_of(value), given={"role": "user", "content": value})
     if value.keys() == _PLAIN:
         return Message(role_of(value["role"]), content_of(value["content"]), given=value)
+    if value.keys() <= _USUAL_OF_MESSAGE:
+        made = [read_tool_call(call) for call in as_list(value.get("tool_calls")) if is_nonempty(call)]
+        call_id, name = as_text(value.get("tool_call_id")), as_text(value.get("name")) or None
+        role = role_of(value.get("role"))
+        return Message(role, content_of(value.get("content")), tuple(made), call_id, name, given=value)
     calls = [call for call in (value.get("tool_call"), *as_list(value.get("tool_calls"))) if is_nonempty(call)]
     result = as_dict(value.get("tool_result"))
     content: Payload
@@ -104,6 +109,8 @@ def message_of_agent(value: Payload) -> Message:
 
 _PLAIN = frozenset({"role", "content"})
 """The members of most messages. `message_of` reads a message with only these members in one step."""
+_USUAL_OF_MESSAGE = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+"""The members of OpenAI's messages with tool calls or with a result."""
 
 
 def read_tool(value: Payload) -> Tool:
@@ -128,14 +135,20 @@ def read_tool(value: Payload) -> Tool:
 
 def read_tool_call(tool_call: Payload) -> ToolCall:
     """Read one tool call. Its name and arguments are members of the call or, as at OpenAI, of its `function`."""
-    members = as_dict(tool_call)
-    inner = as_dict(members.get(function_key(members))) or members
+    inner = members = as_dict(tool_call)
+    if "function" in members or "custom" in members:
+        inner = as_dict(members.get(function_key(members))) or members
     identity = as_text(members.get("call_id")) or as_text(members.get("id")) or ""
     arguments = arguments_of(inner.get("arguments", inner.get("input", inner.get("args"))))
-    shown = {"call_id": identity, "name": as_text(inner.get("name")) or "", "arguments": arguments}
-    rest = {name: value for name, value in members.items() if name not in {*shown, "function"}}
+    name = as_text(inner.get("name")) or ""
+    given = {"call_id": identity, "name": name, "arguments": arguments}
+    given |= {member: value for member, value in members.items() if member not in _SHOWN_OF_CALL}
     made_up = members.get("call_id_made_up") is True
-    return ToolCall(identity, shown["name"], arguments, made_up, as_dict(members.get("extra")), given={**shown, **rest})
+    return ToolCall(identity, name, arguments, made_up, as_dict(members.get("extra")), given=given)
+
+
+_SHOWN_OF_CALL = frozenset({"call_id", "name", "arguments", "function"})
+"""The members of a tool call that its document has under our names."""
 
 
 def read_tool_result(tool_result: Payload) -> ToolResult:
@@ -241,6 +254,8 @@ def read_usage(value: Mapping[str, Payload]) -> Usage:
     """Read token counts under the document's names, or OpenAI's. A 0 is a count. An absent count is unknown."""
     if not value:
         return Usage()
+    if value.keys() <= _PLAIN_USAGE and set(map(type, value.values())) == _INTEGER:
+        return Usage(value.get("input_tokens"), value.get("output_tokens"))
     members = Members(with_iterations(value))
     return Usage(
         members.first_integer("input_tokens", "prompt_tokens"),
@@ -251,6 +266,10 @@ def read_usage(value: Mapping[str, Payload]) -> Usage:
         take_cost(members),
         members.object("extra") | members.rest(),
     )
+
+
+_PLAIN_USAGE = frozenset({"input_tokens", "output_tokens"})
+_INTEGER = {int}
 
 
 def join_stream(text: str) -> JoinedStream:

@@ -155,12 +155,14 @@ def name_of_value(value: Payload) -> str | None:
 
 def _text_of(value: Payload) -> str:
     """Return a value as text that UTF-8 can encode."""
+    if isinstance(value, str) and value.isascii():
+        return value
     return plain_text(value).encode(errors="replace").decode()
 
 
 def _names(values: Iterable[Payload]) -> tuple[str, ...]:
     """Return the distinct names of values, in order. Empty values have no name."""
-    names = {name_of_value(value) for value in values}
+    names = {name_of_value(value) for value in values if value is not None}
     return tuple(sorted(name for name in names if name is not None))
 
 

@@ -390,8 +390,8 @@ class Fold(RunFold):
     def interaction_fields(self) -> dict[str, Any]:
         """Return the fields of the trajectory that depend on its interactions alone."""
         interactions = [*self.interactions()]
-        outline = self.run.outline("unknown", self.first_made())
-        return {"llm_interactions": interactions, "provider": outline.provider, "model": outline.model}
+        provider, model = self.run.served_by(self.first_made())
+        return {"llm_interactions": interactions, "provider": provider, "model": model}
 
     def step_fields(self) -> dict[str, Any]:
         """Return the fields of the trajectory that depend on its steps, or on all of its facts."""

@@ -110,8 +110,10 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
     data = without_mark(path.read_bytes())
     fold.add(journal_reader.read_records(data))
     refuse_others(fold, data, path)
-    status = status_without_end(path, fold)
-    fold.run.gaps += cut_off_gaps(path, fold)
+    status: Status = "unknown"
+    if fold.run.end is None:
+        status = status_without_end(path, fold)
+        fold.run.gaps += cut_off_gaps(path, fold)
     return _read_on_demand(fold, status, path, requested or path), fold
 
 

@@ -7,7 +7,8 @@ interactions, tools and steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from typing import Any
 
 from trace_recorder.facts import (
     ABSENT,
@@ -33,7 +34,6 @@ MISSING_LINES = "lines of the journal"
 MAX_REPORTED_LINES = 1000
 """At most this many damaged lines have a gap each. One more gap states how many other damaged lines there are."""
 NO_CONNECTIONS: Mapping[str, Payload] = {}
-_FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps", "mcp_servers", "websockets"}
 
 
 @dataclass(slots=True)
@@ -212,15 +212,27 @@ class RunFacts:
     def _is_fork(self) -> bool:
         return self.start is not None and self.start.forked_at is not None
 
-    def fields_without_calls(self, status: Status) -> dict[str, object]:
+    def fields_without_calls(self, status: Status) -> dict[str, Any]:
         """Return the fields of the trajectory that do not depend on its interactions and steps."""
-        outline = self.outline(status, None)
-        unknown = {name for name in ("provider", "model") if self._is_fork or getattr(outline, name) is None}
-        return {
-            field.name: getattr(outline, field.name)
-            for field in fields(outline)
-            if field.name not in unknown | _FROM_INTERACTIONS
-        }
+        known = self._outline_fields(status)
+        known["provider"], known["model"] = self.served_by(None)
+        for name in ("provider", "model"):
+            if self._is_fork or known[name] is None:
+                del known[name]
+        return known
+
+    def served_by(self, first: LLMInteraction | None) -> tuple[str | None, str | None]:
+        """Return the provider and the model of the run. `first` is the first interaction that was made.
+
+        If the start record has no provider or model, they come from `first`. In a fork they always do, because a fork
+        may call another model than its agent states.
+        """
+        begun = self.start or _NOT_STARTED
+        if first is None:
+            return begun.provider, begun.model
+        if self._is_fork:
+            return first.provider, first.model
+        return begun.provider or first.provider, begun.model or first.model
 
     def outline(
         self,
@@ -233,41 +245,42 @@ class RunFacts:
     ) -> Trajectory:
         """Return the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no finalize record. `first` is the first interaction that was made. If the
-        start record has no provider or model, they come from `first`. In a fork they always do, because a fork may call
-        another model than its agent states. `gaps` are the gaps of single interactions.
-        `connections` are the fields with connections to MCP servers and to models.
+        `status` is used if the journal has no finalize record. `first` is the first interaction that was made
+        (`served_by`). `gaps` are the gaps of single interactions. `connections` are the fields with connections to MCP
+        servers and to models.
         """
-        begun, ended = self.start or _NOT_STARTED, self.end or _NOT_ENDED
-        provider, model = begun.provider, begun.model
-        if first is not None and self._is_fork:
-            provider, model = first.provider, first.model
-        elif first is not None:
-            provider, model = provider or first.provider, model or first.model
+        provider, model = self.served_by(first)
         return Trajectory(
-            trajectory_id=begun.trajectory_id or None,
-            parent=begun.parent,
-            session=begun.session,
-            task=begun.task,
-            status=status if self.end is None else ended.status,
-            success=ended.success,
-            final_result=ended.final_result,
-            error=stated_error(ended.error),
+            **self._outline_fields(status),
             provider=provider,
             model=model,
-            max_steps=begun.max_steps,
-            start_time=self.start_time or None,
-            end_time=self.end_time or None,
-            execution_time=ended.execution_time,
-            metadata=begun.metadata,
-            annotations=self.annotations,
-            rewards=tuple(self.rewards),
             metrics=metrics or {},
             gaps=(*self.all_gaps(), *gaps),
-            removals=tuple(self.removals),
             **connections,
-            journal_records=self.records,
         )
+
+    def _outline_fields(self, status: Status) -> dict[str, Any]:
+        """Return the fields of the trajectory that depend neither on its interactions nor on its steps."""
+        begun, ended = self.start or _NOT_STARTED, self.end or _NOT_ENDED
+        return {
+            "trajectory_id": begun.trajectory_id or None,
+            "parent": begun.parent,
+            "session": begun.session,
+            "task": begun.task,
+            "status": status if self.end is None else ended.status,
+            "success": ended.success,
+            "final_result": ended.final_result,
+            "error": stated_error(ended.error),
+            "max_steps": begun.max_steps,
+            "start_time": self.start_time or None,
+            "end_time": self.end_time or None,
+            "execution_time": ended.execution_time,
+            "metadata": begun.metadata,
+            "annotations": self.annotations,
+            "rewards": tuple(self.rewards),
+            "removals": tuple(self.removals),
+            "journal_records": self.records,
+        }
 
 
 _NOT_STARTED = StartFact(

@@ -65,7 +65,7 @@ class RunFold:
         """Add records. Return True after the last record. Raises an exception if a record cannot be used."""
         run = self.run
         for record in records:
-            if isinstance(record, BadLine):
+            if not isinstance(record, Record):  # the other way round takes longer: a struct's class is an ABC
                 run.add_bad_line(record)
                 continue
             self._current = record

@@ -150,7 +150,8 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
         head = _HEAD.match(line)
         if head is None:
             return _read_record(line, offset)
-        kind = head["kind"].decode()
+        seq, time, kind_in_line = head.groups()
+        kind = kind_in_line.decode()
         decode = fact_decoder(kind)
         if decode is None:
             return _read_record(line, offset)
@@ -158,7 +159,7 @@ def _parse_record(line: bytes, offset: int) -> Record | None:
             fact = decode(memoryview(line)[head.end() : -_CRC_LENGTH])
         except ours(MsgspecError, UnicodeDecodeError):
             return _read_record(line, offset)
-        return Record(int(head["seq"]), head["time"].decode(), kind, fact, offset, len(line))
+        return Record(int(seq), time.decode(), kind, fact, offset, len(line))
     except ours(ValueError, KeyError, TypeError, RecursionError):
         pass
     return None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import AgentStep, Trajectory, made_once
 
 UNKNOWN_TOOL = "unknown"
 
@@ -37,6 +37,10 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
     A result answers the first unanswered call with the same id. Results without an id answer the remaining calls in
     their order, but only if there are as many such results as remaining calls. Results that answer no call come last.
     """
+    if not calls and not results:
+        return []
+    if len(calls) == len(results) == 1 and calls[0].call_id == results[0].call_id != "":  # the most frequent step
+        return [ToolUse(calls[0].name or results[0].name or UNKNOWN_TOOL, calls[0], results[0])]
     by_id: dict[str, list[ToolResult]] = {}
     for result in results:
         by_id.setdefault(result.call_id, []).append(result)
@@ -59,12 +63,20 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
     return uses + [ToolUse(names.get(result.call_id) or result.name or UNKNOWN_TOOL, None, result) for result in alone]
 
 
-def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
-    """Yield each tool use of a run with its step, in the order of the steps.
+def tool_uses_of(run: Trajectory) -> Sequence[tuple[AgentStep | LLMInteraction, ToolUse]]:
+    """Return each tool use of a run with its step, in the order of the steps.
 
-    After that, yield the tool calls of LLM calls that belong to no step, each with its LLM call. A tool call is left
-    out if a step has a tool call with the same id.
+    After that come the tool calls of LLM calls that belong to no step, each with its LLM call. A tool call is left out
+    if a step has a tool call with the same id.
     """
+    return made_once(run, _tool_uses_of)
+
+
+def _tool_uses_of(run: Trajectory) -> list[tuple[AgentStep | LLMInteraction, ToolUse]]:
+    return [*_each_tool_use(run)]
+
+
+def _each_tool_use(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
     in_steps: Counter[str] = Counter()
     interactions_in_steps: set[str] = set()
     for step in run.agent_steps:
