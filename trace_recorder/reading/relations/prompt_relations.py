@@ -249,7 +249,9 @@ class _ComparedCalls:
                 comparison = _compare_with_similar(earlier, numbers, self._messages, may_rewrite=False).comparison
             turn = self._chains.add(asked, self._added_places(asked, numbers, comparison, answers))
             earlier.add(call.interaction_id, numbers)
-            self._add_numbers(turn, numbers)
+            self._numbers[turn] = numbers
+            if len(self._numbers) > MAX_EARLIER_PROMPTS:
+                del self._numbers[next(iter(self._numbers))]
             self.has_unclear = self.has_unclear or _is_unclear(turn)
             relation = PromptRelation(turn, compared.kind, compared.base, compared.comparison, len(numbers), answers)
         else:
@@ -274,11 +276,6 @@ class _ComparedCalls:
                     return False
                 self.relations[place] = replace(self.relations[place], turn=turn)
         return True
-
-    def _add_numbers(self, turn: Turn, numbers: SharedNumbers) -> None:
-        self._numbers[turn] = numbers
-        if len(self._numbers) > MAX_EARLIER_PROMPTS:
-            del self._numbers[next(iter(self._numbers))]
 
     def _compare_turn(
         self, name: str, continued: Continuation, earlier: EarlierPrompts[str], numbers: SharedNumbers
