@@ -15,7 +15,6 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
-from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -52,30 +51,14 @@ _OUTSIDE = dict(os.environ)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+def pytest_collection() -> Generator[None, object, object]:
     """Load all tests without garbage collections, which would visit thousands of tests again and again."""
     gc.disable()
     try:
-        if os.environ.get("PYTEST_XDIST_WORKER") == "gw1":
-            _load_from_the_end(session)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _load_from_the_end(session: pytest.Session) -> None:
-    """Import the tests in reverse order, if all of them are wanted.
-
-    Two workers that load the same file at the same time both compile it. Until they meet in the middle, each of them
-    compiles files that the other will find compiled.
-    """
-    tests = Path(__file__).parent
-    if [*map(Path.absolute, map(Path, session.config.args))] != [tests]:
-        return
-    for path in sorted(tests.rglob("test_*.py"), reverse=True):
-        with suppress(Exception, pytest.skip.Exception):  # which the collection meets again
-            import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 @pytest.fixture(autouse=True, scope="module")
