@@ -38,7 +38,7 @@ from shutil import rmtree
 
 import nox
 
-PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
+PYTHONS = ("3.11", "3.12", "3.13")
 NODE_MACHINES = {"aarch64": "arm64", "arm64": "arm64"}
 """Node's names of processors. All others are `x64`."""
 PROGRAMS = (

@@ -122,7 +122,7 @@ def test_no_value_damages_a_record(tmp_path: Path, argument: str) -> None:
     """For any value of an argument, a record is written, the files are valid, and the call returns or reports the
     misuse.
     """
-    found: list[str] = []
+    problems: list[str] = []
     makers = [*MAKERS.values()]
     for start in range(0, len(makers), A_RUN):
 
@@ -135,11 +135,11 @@ def test_no_value_damages_a_record(tmp_path: Path, argument: str) -> None:
             recorder.finalize(True)
             return recorder
 
-        found += outcome(act, tmp_path)
+        problems += outcome(act, tmp_path)
 
     records = [record for path in tmp_path.glob("*.json") for record in records_of(path) if record.kind != "item"]
     kinds = collections.Counter(record.kind for record in records)
-    assert (found, kinds.most_common(1)[0][1]) == ([], len(MAKERS))
+    assert (problems, kinds.most_common(1)[0][1]) == ([], len(MAKERS))
 
 
 def test_an_endless_list_is_cut(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ Ranges = list[list[int]]
 Sliced = TypeVar("Sliced", "array[int]", str)
 
 
-class Change(Struct, frozen=True, gc=False):
+class Change(NamedTuple):  # a struct's members would count as words of the formats, which cannot be redacted
     """One change: a position in the old list, how many numbers are removed there, and the numbers inserted instead."""
 
     position: int
