@@ -21,7 +21,7 @@ import pytest
 from tests.catalog.many_runs import make_runs, record_run, settle
 from tests.cli.invoking import invoke, recorded
 from tests.faults.unlucky import UnavailableError, immutable_directory
-from trace_recorder import load_all, open_index
+from trace_recorder import errors, load_all, open_index
 from trace_recorder.catalog.index import IndexTask, KeptRun, NotKept, RunIndex, kept_run
 from trace_recorder.catalog.index_file import INDEX_NAME, reading
 from trace_recorder.catalog.value_tables import FilesState
@@ -52,6 +52,12 @@ def is_used(directory: Path, index: Path) -> bool:
     """Return whether readers use an index."""
     with reading(index, directory) as tables:
         return tables is not None
+
+
+@pytest.mark.parametrize("places", [("s3://bucket/runs",), (Path("s3://bucket/runs"),), ("runs", "s3://bucket/index")])
+def test_an_index_is_refused_at_an_address(places: tuple[str | Path, ...]) -> None:
+    with pytest.raises(errors.TrajectoryPathError, match=r"copy the runs into a local directory.*'s3://bucket/"):
+        open_index(*places)
 
 
 def cut(data: bytes, chosen: random.Random) -> bytes:

@@ -9,6 +9,7 @@ runs that are still running, runs of other tools, which may consist of several f
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -30,6 +31,7 @@ from trace_recorder.catalog.rows import Json, costs_json, ended_summary, row_jso
 from trace_recorder.catalog.run_values import values_of
 from trace_recorder.catalog.searched_values import RunValues
 from trace_recorder.catalog.value_tables import FactTables, FilesState, KnownRun
+from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.figures.cost import cost_of, costs_of_calls, may_have_price
 from trace_recorder.figures.run_measures import measures_of
 from trace_recorder.figures.stats import Stats
@@ -37,6 +39,7 @@ from trace_recorder.formats.any_file import Runs, load_each
 from trace_recorder.guard import ignore_failures
 from trace_recorder.reading.document_ends import document_ends
 from trace_recorder.reading.own_files import is_own_file, load_journal_of
+from trace_recorder.storage.addresses import remote_address
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import real_journal
 from trace_recorder.values.metrics import metrics_of
@@ -268,7 +271,7 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
     """Return the index of the runs in and below a directory.
 
     This function neither reads nor writes a file. `path` is the path of the index, if the index is not in the
-    directory.
+    directory. Raises TrajectoryPathError for the address of a store, such as `s3://bucket/runs`.
 
     Examples:
         >>> index = open_index("trajectories")
@@ -276,6 +279,12 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
         >>> [*index.find("has:error")]
         []
     """
+    for place in (directory, path or directory):
+        address = remote_address(Path(place))
+        if address is not None:
+            raise TrajectoryPathError(
+                errno.EINVAL, "An index has local runs only; copy the runs into a local directory first", address
+            )
     return RunIndex(directory, path)
 
 
