@@ -38,7 +38,7 @@ class Matcher:
     def __call__(self, run: Trajectory) -> bool:
         """Return whether a run matches all terms. Only the parts of the run that the terms need are read."""
         if self._tables is None:
-            self._tables = FactTables.in_memory()
+            self._tables = FactTables.in_memory(self)
         values = values_of(run, with_texts=self._condition.needs_texts)
         try:
             self._tables.add(values)

@@ -8,8 +8,9 @@ FTS5 are letters and digits. FTS5 itself decides the others.
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterable, Sequence
+
+from trace_recorder.catalog.memory_database import memory_database
 
 TOKENIZER = "unicode61"
 """How FTS5 separates words, in an index and here."""
@@ -20,7 +21,7 @@ class Phrase:
 
     def __init__(self, quoted: str) -> None:
         self._quoted = quoted
-        self._tables = sqlite3.connect(":memory:", isolation_level=None)
+        self._tables = memory_database(self)
         self._tables.execute(f"CREATE VIRTUAL TABLE texts USING fts5 (text, content='', tokenize='{TOKENIZER}')")
         self._tables.execute("CREATE VIRTUAL TABLE words USING fts5vocab (texts, instance)")
         self._put([(1, quoted[1:-1].replace('""', '"'))])

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, get_args
 from trace_recorder.catalog import text_tables
 from trace_recorder.catalog.index_limits import USUAL_LIMITS, IndexLimits
 from trace_recorder.catalog.kept_parts import pack_parts, unpack_parts
+from trace_recorder.catalog.memory_database import memory_database
 from trace_recorder.catalog.query import Condition
 from trace_recorder.catalog.searched_values import (
     COUNTED,
@@ -89,9 +90,9 @@ class FactTables:
         connection.create_function("folded", 1, _folded, deterministic=True)
 
     @classmethod
-    def in_memory(cls) -> FactTables:
-        """Return new tables in memory."""
-        tables = cls(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), IndexLimits(level=0))
+    def in_memory(cls, owner: object) -> FactTables:
+        """Return new tables in memory, which exist as long as `owner`."""
+        tables = cls(memory_database(owner), IndexLimits(level=0))
         tables.create()
         return tables
 

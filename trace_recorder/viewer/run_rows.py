@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from trace_recorder.catalog.memory_database import memory_database
 from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.catalog.run_tree import run_tree
 from trace_recorder.catalog.run_values import (
@@ -84,7 +84,7 @@ class RunRows:
 
     def __init__(self, read_known: Callable[[Sequence[str]], Mapping[str, Json]]) -> None:
         self._read_known = read_known
-        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection = memory_database(self)
         self._connection.create_function("folded", 1, _folded, deterministic=True)
         self._connection.executescript(_SCHEMA)
 
