@@ -14,6 +14,7 @@ from tests.capture.websocket_programs import (
     kinds,
     received_on_file,
 )
+from tests.waiting import wait_until
 from tests.websocket_provider import serving_scripts
 from tests.websocket_scenarios import SCENARIOS, SPEECH
 from trace_recorder import TrajectoryRecorder, load
@@ -48,6 +49,7 @@ def test_a_program_gets_what_it_gets_unrecorded(name: str, way: str, tmp_path: P
         unrecorded = WAYS[way](scenario, server.url, lambda client: client)
         with TrajectoryRecorder(path, strict=True) as recorder:
             recorded = WAYS[way](scenario, server.url, recorder.wrap)
+        wait_until(lambda: len(server.sessions) == 2)  # a client may leave before the server has begun its session
         plain, session = server.sessions
 
     assert recorded == unrecorded
