@@ -23,6 +23,7 @@ import openai
 
 from tests.faults import bedrock_calls
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.background_work import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Agent:
         self.job = job
         self.recorder = TrajectoryRecorder(job.path, task="die")
         self.clients = Clients(job.address)
-        self.ending = threading.Event()
+        self.ending = Event()  # a signal may interrupt threading.Event so that `set` waits forever
         self._pipe = pipe
         self._answers = 0
 
