@@ -160,7 +160,7 @@ _NUMBERS = frozenset({int, float, bool, type(None)})
 
 
 def _has_only_numbers(elements: Sequence[Payload]) -> bool:
-    """Whether a list consists of numbers, or of lists of numbers, such as ranges. A long run has very many of these."""
+    """Return whether a list has only numbers, or only lists of numbers, such as ranges. Long runs have many."""
     kinds = {*map(type, elements)}
     if kinds == {list}:
         kinds = {*map(type, chain.from_iterable(elements))}
