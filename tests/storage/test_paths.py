@@ -66,7 +66,7 @@ RECORD = """
 import sys, time
 from trace_recorder import TrajectoryRecorder
 time.sleep(max(0, float(sys.argv[2]) - time.time()))
-for number in range(5):
+for number in range(50):
     with TrajectoryRecorder(%s, task=f"{sys.argv[3]} {number}"):
         pass
 """
@@ -74,7 +74,7 @@ for number in range(5):
 
 @pytest.mark.parametrize("where", ["directory=sys.argv[1]", "sys.argv[1] + '/run.json'"], ids=["by time", "by path"])
 def test_runs_of_many_processes_have_their_own_files(tmp_path: Path, where: str) -> None:
-    """Three processes that each record five runs at the same path leave fifteen pairs of files."""
+    """Three processes that each record fifty runs at the same path leave 150 pairs of files."""
     at = str(datetime.now().timestamp() + 1)  # noqa: DTZ005
     arguments = [sys.executable, "-c", RECORD % where, tmp_path, at]
     processes = [subprocess.Popen([*arguments, str(number)], cwd=ROOT) for number in range(3)]
@@ -82,7 +82,9 @@ def test_runs_of_many_processes_have_their_own_files(tmp_path: Path, where: str)
     codes = [process.wait() for process in processes]
 
     assert codes == [0, 0, 0]
-    assert sorted(tasks(tmp_path).values()) == [f"{process} {number}" for process in range(3) for number in range(5)]
+    assert sorted(tasks(tmp_path).values()) == sorted(
+        f"{process} {number}" for process in range(3) for number in range(50)
+    )
 
 
 def test_a_path_in_use_stays_in_use(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def remove_runs(
 
 def _remove_files(run: StoredRun) -> None:
     """Delete the files of a run, the journal last. Raises OSError, and RecorderStateError if the run has changed."""
-    with hold_lock(journal_path_for(run.path)) as is_free:
+    journal = journal_path_for(run.path)
+    with hold_lock(journal) if journal.exists() else nullcontext(True) as is_free:
         if not is_free:
             raise RecorderStateError(f"{run.path} stays, because another process writes it.")
         if not run.is_unchanged():

@@ -190,11 +190,11 @@ def is_locked(path: Path) -> bool | None:
 
 
 @contextmanager
-def hold_lock(path: Path) -> Iterator[bool]:
-    """Lock a journal in a block, so that no other process writes or renames it.
+def hold_file(path: Path) -> Iterator[bool | None]:
+    """Lock a file of a run in a block, so that no other process writes or renames it.
 
-    Yields whether that has succeeded. Yields True if there is no such file. If the file system has no locks, yields
-    whether the journal has the last record of its run.
+    Yields whether that has succeeded. Yields False if there is no such file, True for a link to no file, and None if
+    the file system has no locks.
     """
     if fcntl is None:  # pragma: no cover - Windows, where a file that we have open can be neither renamed nor deleted
         yield True
@@ -202,18 +202,28 @@ def hold_lock(path: Path) -> Iterator[bool]:
     try:
         fd = os.open(path, os.O_RDONLY)
     except ours(FileNotFoundError):
-        yield True
+        yield path.is_symlink()
         return
     try:
         locked = lock(fd)
-        if locked is None:
-            locked = any(
-                isinstance(line, Record) and line.kind == "finalize" for line in read_records(path.read_bytes())
-            )
         # between `open` and `lock`, another process may have renamed the file and created another file with its name
-        yield locked is not False and Descriptor(fd).has_name(path)
+        yield locked if Descriptor(fd).has_name(path) else False
     finally:
         close_ignoring_errors(fd)
+
+
+@contextmanager
+def hold_lock(journal: Path) -> Iterator[bool]:
+    """Lock a journal as `hold_file` does.
+
+    If the file system has no locks, yields whether the journal has the last record of its run.
+    """
+    with hold_file(journal) as locked:
+        if locked is not None:
+            yield locked
+            return
+        records = (line for line in read_records(journal.read_bytes()) if isinstance(line, Record))
+        yield any(record.kind == "finalize" for record in records)
 
 
 _WAIT_SECONDS = 0.05

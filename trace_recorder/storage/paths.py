@@ -21,7 +21,7 @@ import stat
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from trace_recorder.guard import ignore_failures, logger
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
-from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
+from trace_recorder.storage.file_system import close_ignoring_errors, hold_file, hold_lock, sync_directory
 from trace_recorder.storage.free_names import free_paths
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read_records
@@ -245,9 +245,7 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
     _remove_stale_files(document)
     if own:
         _check_own_files(document, journal_path_for(document))
-    journal = journal_path_for(document)
-    is_of_parent = parent is not None and journal.is_file() and run_of_journal(journal) == parent
-    if own and not child and not is_of_parent:
+    if own and not child and not _is_run(journal_path_for(document), parent):
         moved = _move_aside(document)
         if moved is not None:
             message = "%s belonged to an earlier run, and was renamed to %s"
@@ -307,6 +305,15 @@ def make_directory(directory: Path, *, sync: bool) -> None:
     if sync:
         for made in missing:
             sync_directory(made.parent)
+
+
+def _is_run(journal: Path, trajectory_id: str | None) -> bool:
+    if trajectory_id is None or not journal.is_file():
+        return False
+    try:
+        return run_of_journal(journal) == trajectory_id
+    except ours(FileNotFoundError):  # another process has renamed it
+        return False
 
 
 def run_of_journal(journal: Path) -> str | None:
@@ -405,22 +412,27 @@ def _is_taken(document: Path) -> bool:
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
     """Rename the document and the journal of an earlier run.
 
-    Do nothing if another process holds their lock, because it writes or renames them. Return the old and the new path
-    of the document, or of the journal if there is no document. Return None if no file was renamed.
+    Do nothing if another process holds one of their locks, because it writes or renames them. Return the old and the
+    new path of the document, or of the journal if there is no document. Return None if no file was renamed.
     """
     journal = journal_path_for(document)
-    has_document = os.path.lexists(document)
-    if not (has_document or os.path.lexists(journal)):
+    has_document, has_journal = os.path.lexists(document), os.path.lexists(journal)
+    if not (has_document or has_journal):
         return None
-    with hold_lock(journal) as locked:
-        if not locked:
+    with ExitStack() as locks:
+        # The document is locked too: another process may have renamed its journal already. As long as the document has
+        # this name, no run begins here. So the files of a run that begins meanwhile are never renamed.
+        if has_document and locks.enter_context(hold_file(document)) is False:
+            return None
+        if has_journal and not locks.enter_context(hold_lock(journal)):
             return None
         for candidate in free_paths(document, _is_taken, first=1):
-            if not os.path.lexists(candidate) and _rename_if_free(journal, journal_path_for(candidate)):
-                _rename_if_free(document, candidate)
-                if has_document:
-                    return document, candidate
-                return journal, journal_path_for(candidate)
+            if os.path.lexists(candidate):
+                continue
+            if has_journal and not _rename_if_free(journal, journal_path_for(candidate)):
+                continue
+            if _rename_if_free(document, candidate) or has_journal:
+                return (document, candidate) if has_document else (journal, journal_path_for(candidate))
     return None
 
 
@@ -446,7 +458,11 @@ _HEAD_BYTES = 256
 def _check_own_files(document: Path, journal: Path) -> None:
     """Raise TrajectoryPathError if one of the two files exists and does not belong to a run. Raises OSError."""
     for path, is_own in ((document, _is_document), (journal, _is_journal)):
-        if path.is_file() and not is_own(path):
+        try:
+            is_refused = path.is_file() and not is_own(path)
+        except ours(FileNotFoundError):  # another process has renamed it
+            continue
+        if is_refused:
             why = "This file is not a run of trace_recorder, and stays as it is; give the path of a new file"
             raise TrajectoryPathError(errno.EEXIST, why, str(path))
 
