@@ -281,14 +281,6 @@ def test_large_results_of_sql_are_bounded(client: Client, sql: str) -> None:
     assert (answer.is_error, len(answer.text) <= DEFAULT_CHARACTERS) == (False, True)
 
 
-@pytest.mark.skipif(LARGE < 20_000_000, reason="it takes 1.3 GB")
-def test_a_query_that_makes_a_huge_constant_is_answered(client: Client) -> None:
-    """A query is checked without drawing its constants, which DuckDB does not stop."""
-    answer = client.data("run_sql", sql="select repeat('x', 300000000) as text")
-
-    assert answer["rows"][0][0]["characters"] == 300_000_000
-
-
 @pytest.mark.skipif(LARGE < 20_000_000, reason="it takes ten seconds")
 def test_an_endless_query_is_stopped(client: Client) -> None:
     """A query that takes too long is stopped, and the server goes on."""

@@ -36,7 +36,14 @@ ENVIRONMENTS = (
     Environment("invariant", ("-e.[cli]", "invariant-ai==0.3.5"), ("check_invariant",), python=(3, 11)),
     Environment(
         "services",
-        ("-e.[cli,langfuse,langsmith,mlflow,phoenix]", "httpx", "httpx2", "hypothesis", "pytest>=9.0", "zstandard"),
+        (
+            "-e.[cli,langfuse,langsmith,mlflow,openai,phoenix]",
+            "httpx",
+            "httpx2",
+            "hypothesis",
+            "pytest>=9.0",
+            "zstandard",
+        ),
         ("check_services", "check_service_tests"),
     ),
     Environment("mlflow", ("-e.[cli]", "mlflow", "httpx", "httpx2", "hypothesis", "pytest>=9.0"), ("check_mlflow",)),

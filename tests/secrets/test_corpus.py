@@ -122,6 +122,29 @@ def test_a_masked_value_is_not_masked_again(end: str) -> None:
     assert (default_redactor(once), "rJJhr" in once) == (once, False)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Cookie: theme=dark; sessionid=0uZNbxRH6XZ8v4aXfEBeNWnpVGbt6rrB[REDACTED:{"api-key": "KEY"}',
+        'x[REDACTED: {"api-key": "KEY"}',
+        "[REDACTED:api-key: KEY",
+        "Cookie: theme=dark; last=[REDACTED:no; sessionid=KEY",
+    ],
+)
+def test_a_secret_after_the_beginning_of_a_mask_is_masked(text: str) -> None:
+    """Only a whole mask is no text. A text that was cut may have the beginning of one."""
+    once = default_redactor(text.replace("KEY", "a0f378f7f93d3f73f565a052d09478b2"))
+
+    assert (default_redactor(once), "a0f378" in once) == (once, False)
+
+
+def test_an_equals_sign_after_a_token_may_belong_to_the_next_text() -> None:
+    """A token that may end in equals signs is found before a sign and a text that are not its own."""
+    token = f"t1.1hOzE3VXbZYaoU3I4fq0.{'O8uodmcahID6FfjS-VpwBBsjb4' * 3}RnhavZHo"
+
+    assert default_redactor(f"{token}=x, {token}==") == "[REDACTED:yandex-token]=x, [REDACTED:yandex-token]"
+
+
 def test_nested_commands_are_masked_once() -> None:
     """If a secret of a command is within a second command, no text is doubled."""
     text = "sshpass -p OIj8HbQduCYL ssh x; sshpasscurl -u admin:Y8HbQduCYL7 h; mysql -pOIj8Hb -p Y8"

@@ -97,7 +97,7 @@ def test_an_import_continues_after_the_service_was_away(kind: Kind, tmp_path: Pa
         broken = kept.ids[2]
         kept.fails[broken] = 0
         runs, done = import_traces(service, tmp_path), []
-        with pytest.raises(FetchError, match=r"did not answer.*run the command again"):
+        with pytest.raises(FetchError, match=r"did not answer.*Run the command again"):
             done += _done(runs)
         here = {path.stem.partition("-")[2] for path in tmp_path.glob("*.json")}
         assert here
@@ -123,7 +123,7 @@ def test_a_trace_that_the_service_cannot_give_does_not_stop_the_others(kind: Kin
 def test_several_consecutive_failures_end_the_import(kind: Kind, tmp_path: Path) -> None:
     with kind.with_traces(6) as (kept, service):
         kept.fails.update(dict.fromkeys(kept.ids[1:5], 400))
-        with pytest.raises(FetchError, match="3 traces one after another"):
+        with pytest.raises(FetchError, match="3 traces in a row"):
             _done(import_traces(service, tmp_path))
         assert kept.ids[5] not in kept.fetched
 
@@ -134,7 +134,7 @@ def test_several_consecutive_failures_end_the_import(kind: Kind, tmp_path: Path)
     [
         (401, "refused the key (HTTP status 401). Its key and its address are read from "),
         (403, "gives no access to this (HTTP status 403). Its key and its address are read from "),
-        (429, "asks for fewer requests (HTTP status 429). What was imported stays"),
+        (429, "asks for fewer requests (HTTP status 429). The imported runs stay"),
     ],
 )
 def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, status: int, message: str) -> None:

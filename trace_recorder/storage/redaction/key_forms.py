@@ -159,7 +159,7 @@ WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
     ("typeform-token", "tfp_", r"[A-Za-z0-9_.=-]{40,}+", "gitleaks"),
     ("yandex-key", "AQVN", r"[A-Za-z0-9_-]{35,38}+" + END, "gitleaks"),
     ("yandex-key", "YCAJ YCM YCN YCO YCP", r"(?=[A-Za-z_-]{0,38}[0-9])[A-Za-z0-9_-]{35,38}+" + END, ""),
-    ("yandex-token", "t1.", r"[A-Za-z0-9_-]{2,400}={0,2}\.[A-Za-z0-9_-]{86}={0,2}+" + END, ""),
+    ("yandex-token", "t1.", r"[A-Za-z0-9_-]{2,400}={0,2}\.[A-Za-z0-9_-]{86}={0,2}" + END, ""),
     ("twitter-token", "A" * 20, r"[A-Za-z0-9]{0,60}%[A-Za-z0-9%]{40,}+", ""),
     ("vercel-token", "vcp_ vck_ vca_", r"[A-Za-z0-9]{24,}+", ""),
     ("asana-token", "1/", r"(?<![/.]1/)[0-9]{15,17}:[0-9a-f]{32}" + END, ""),

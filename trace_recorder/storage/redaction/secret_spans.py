@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter
 
+from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.storage.redaction.json_strings import BETWEEN
 from trace_recorder.storage.redaction.patterns import FORMS
 from trace_recorder.values.structs import Struct
@@ -32,6 +33,9 @@ is a part of a text with too many beginnings of keys.
 """
 MASKS = tuple(f"[REDACTED:{kind}]" for kind in KINDS)
 """The mask of each kind. A mask has no quote and no backslash, so that JSON stays JSON."""
+MASK = lazy_pattern(r"\[REDACTED:[a-z0-9-]{1,40}\]")
+"""Matches a whole mask. A text may also have the beginning of a mask alone, with any text after it."""
+LONGEST_MASK = 51
 
 
 class Secret(Struct, frozen=True, gc=False):
