@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import trace_recorder
 from tests.chat_calls import asked, call, said, streamed
+from tests.interrupts import PACKAGE, interrupted
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.locks import holds_lock, new_lock
 
@@ -34,6 +36,22 @@ def test_a_thread_holds_a_lock_until_it_releases_it() -> None:
         still = holds_lock()
 
     assert (before, inside, still, of_others, holds_lock()) == (False, True, True, [False], False)
+
+
+def test_an_interrupted_block_keeps_no_lock() -> None:
+    """A handler's exception may come at any moment at which a block in another one takes or releases its lock."""
+    lock = new_lock()
+
+    def hold() -> None:
+        with lock:
+            pass
+
+    for moment in count(1):
+        with lock:
+            came = interrupted(hold, moment, (*PACKAGE, __file__))
+        assert not holds_lock()
+        if not came:
+            break
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 and later warn of a fork beside threads

@@ -222,7 +222,7 @@ def test_a_recorder_has_only_public_attributes_for_users() -> None:
     assert step == {"step_number", "state", "reflection", "error"}
 
 
-_NEW_LOCK = r"new_lock\(|threading\.(R?Lock|Condition)\("
+_NEW_LOCK = r"(new_l|\bL)ock\(|threading\.(R?Lock|Condition)\("
 
 
 def _locks_in(path: Path) -> Iterator[str]:

@@ -4,12 +4,15 @@ The garbage collector may close a stream or a step at any moment, even in a thre
 the closing code must not wait for another thread, because that thread may wait for the lock. `holds_lock` asks the
 locks themselves, because Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md
 lists all locks.
+
+Python 3.14 may run a signal handler between a lock's own `__enter__` and the block of a `with` statement. If the
+handler raises there, the lock is never released. So `Lock` has an `__enter__` after which no handler runs.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+from _thread import RLock
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -18,9 +21,24 @@ _locks: dict[int, ref[Any]] = {}
 """All locks that are in use. Each change is one operation of a dict, which nothing interrupts."""
 
 
-def new_lock() -> threading.RLock:
+class Lock(RLock):  # type: ignore[misc]
+    """A re-entrant lock that a `with` statement releases even if a signal handler raises when it has been taken."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> bool:  # type: ignore[override]
+        """Take the lock.
+
+        Python runs signal handlers when a function begins, and when a call of a built-in has ended. It runs none after
+        an assignment has unpacked an iterator, nor when a function in Python has returned.
+        """
+        [taken] = map(self.acquire, (True,))
+        return taken
+
+
+def new_lock() -> Lock:
     """Return a re-entrant lock of recording."""
-    lock = threading.RLock()
+    lock = Lock()
     # `pop` gets the dead reference as its default
     _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))
     return lock

@@ -15,7 +15,7 @@ from tests.limits import limited
 from tests.processes import ROOT, python
 from trace_recorder import TrajectoryRecorder, load
 
-MOST_CALLS_FOR_THE_FACTS = 97
+MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 100
 """At most this many function calls, for each recorded call, write the whole document."""
 EVENTS = 500

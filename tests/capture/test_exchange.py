@@ -21,8 +21,8 @@ import ollama
 import openai
 import pytest
 import respx
-import zstandard
 
+from tests import zstd
 from tests.capture.recorded_clients import ASK, create, interactions, recorded_client
 from tests.counting import alive
 from tests.provider import (
@@ -183,7 +183,7 @@ def test_a_stream_with_an_error_event_has_failed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("encoding", "compress"),
-    [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstandard.compress)],
+    [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)],
 )
 def test_compressed_streams_are_read(tmp_path: Path, encoding: str, compress: object) -> None:
     """A compressed stream is recorded as text, and the caller gets it unchanged."""
@@ -193,7 +193,7 @@ def test_compressed_streams_are_read(tmp_path: Path, encoding: str, compress: ob
     with (
         serving(stream(*pieces, **{"content-encoding": encoding})) as server,
         TrajectoryRecorder(path, strict=True) as recorder,
-        recorder.wrap(httpx.Client()) as client,
+        recorder.wrap(httpx2.Client()) as client,  # httpx needs a package for zstd
     ):
         text = client.post(f"{server.url}/v1/chat/completions", json={"model": "m", "stream": True}).text
 

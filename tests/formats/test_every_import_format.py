@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 import pytest
-import zstandard
 
 from tests.counting import calls
 from tests.formats.damage import check_damaged
@@ -19,6 +18,7 @@ from tests.formats.exporting import check_exports
 from tests.formats.files import PRODUCED, check_run, facts_in, loaded, produced_files, results_in, runs_of, said_in
 from tests.formats.fuzzing import one
 from tests.formats.imported import import_file
+from tests.zstd import compress
 from trace_recorder import Trajectory, TrajectoryFormatError, load
 from trace_recorder.facts import GapFact, SourceRecordFact
 from trace_recorder.formats.any_file import load_each
@@ -180,7 +180,7 @@ def _document(run: Trajectory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", TEXTS, ids=name_of)
 def test_a_compressed_file_is_read_like_a_plain_one(path: Path, copied: Path) -> None:
-    copied.write_bytes(zstandard.compress(path.read_bytes()))
+    copied.write_bytes(compress(path.read_bytes()))
     assert contents([*load_each(copied)]) == contents([*load_each(path)])
 
 

@@ -115,7 +115,8 @@ def test_instructions_and_lists_of_tools_are_stored_once(tmp_path: Path) -> None
     recorder.finalize()
     *same, other = load(tmp_path / "run.json").llm_interactions
 
-    assert {id(one.tools) for one in same} == {id(same[0].tools)}
-    assert {id(one.input_messages[0]) for one in [*same, other]} == {id(same[0].input_messages[0])}
+    offered, instructions = [one.tools[0] for one in same], [one.input_messages[0] for one in [*same, other]]
+    assert all(tool is offered[0] for tool in offered)
+    assert all(message is instructions[0] for message in instructions)
     assert [one.input_messages[1].content for one in same] == ["0", "1", "2", "3"]
     assert json.dumps(other.tools[0].raw) == json.dumps(in_other_order[0]), "the model saw the members in this order"

@@ -9,7 +9,6 @@ it; this module imports no library. `remove` restores the method. `method_seams.
 from __future__ import annotations
 
 import sys
-import threading
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from trace_recorder.capture.transport import RecordingTransport, recording_class
 from trace_recorder.capture.unseen_clients import unseen_clients
 from trace_recorder.capture.websocket_patch import websocket_patch
 from trace_recorder.errors import UnsupportedClientError
+from trace_recorder.locks import Lock
 
 TRANSPORT_METHOD = "_transport_for_url"
 """The name of the method by which a client chooses the transport of a request."""
@@ -39,7 +39,7 @@ class TransportPatch:
     """Asks `wrap` for the transport of every request of the process, from `install` to `remove`."""
 
     def __init__(self, wrap: Wrap) -> None:
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._wrap: Wrap = wrap
         self._installed = False
         self._replaced: dict[type, ReplacedMethod] = {}

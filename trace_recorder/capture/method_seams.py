@@ -9,7 +9,6 @@ then, the new method passes calls that are neither recorded nor replayed to the 
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -23,6 +22,7 @@ from trace_recorder.capture.aiohttp_sessions import aiohttp_attempts, send_by_ai
 from trace_recorder.capture.replaced_methods import ReplacedMethod
 from trace_recorder.capture.seam import Binding, guard
 from trace_recorder.capture.urllib3_pools import send_by_urllib3, urllib3_attempts
+from trace_recorder.locks import Lock
 from trace_recorder.values.structs import Struct, field
 
 Middleware = Callable[[str, Any], Any]
@@ -93,7 +93,7 @@ class MethodPatch:
     """Replaces the methods of the seams. There is one instance. `_lock` is held while a method is replaced."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._process = Interception()
         self._wrapped: WeakSet[Any] = WeakSet()
         self._replaced: dict[str, ReplacedMethod] = {}

@@ -13,7 +13,6 @@ import base64
 import json
 import logging
 import math
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +24,7 @@ from trace_recorder.decompression import TooLargeError
 from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.facts import ABSENT
+from trace_recorder.locks import Lock
 from trace_recorder.recording.stand_ins import Outcome, StandIn, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import ReplayTransports
@@ -89,7 +89,7 @@ class Replay:
         self.recording = Recording(path)
         self._calls = UnusedCalls(self.recording, ignore, match, self._claim)
         self._redaction = Redaction(redact)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._installed = ReplayTransports(self)
         self._instruments = instrument
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from trace_recorder.clocks import parse_time
+from trace_recorder.locks import Lock
 from trace_recorder.values import structs
 from trace_recorder.values.document_members import (
     Always,
@@ -271,7 +271,7 @@ class Trajectory(_ReadOnDemand):
         first used. It returns a dict with the value of this field, and perhaps with the values of other fields.
         """
         trajectory = object.__new__(cls)
-        for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
+        for name, value in [*known.items(), ("_unread", {**read}), ("_lock", Lock())]:
             object.__setattr__(trajectory, name, value)
         return trajectory
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from trace_recorder.capture.unseen_clients import WHAT_IS_ANSWERED, UnseenConnection, audit_connections
 from trace_recorder.dialects.endpoints import Endpoint, Poll
 from trace_recorder.errors import ReplayMismatchError, TraceRecorderError
+from trace_recorder.locks import Lock
 from trace_recorder.recording import process
 from trace_recorder.recording.stand_ins import Outcome, let_tool_run, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing, refused_connection
@@ -46,7 +46,7 @@ class ProcessAnswers(ABC, Generic[Made]):
     def __init__(self, handoff: SharedRecording) -> None:
         self.speed = handoff.speed
         self._reports = handoff
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made: Made | None = None
         process.observers.add(self)
 
@@ -106,7 +106,7 @@ class ProcessAnswers(ABC, Generic[Made]):
 
     def after_fork(self) -> None:
         """Replace the lock in the child after `os.fork`, because another thread of the parent may have held it."""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made = None
 
     def at_exit(self) -> None:
