@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TypeVar
 
 from hypothesis import settings
@@ -17,6 +18,23 @@ def part_of(cases: Sequence[T], steps: int = 2, begin: int = 0) -> Sequence[T]:
     if IS_SEARCH:
         return cases
     return cases[begin::steps]
+
+
+def covering(cases: Sequence[T], kinds: Callable[[T], Collection[Hashable]], times: int = 1) -> Sequence[T]:
+    """Return the first cases of each kind in CI, this many of them, or all cases in a search.
+
+    A case has several kinds, and is left out if there are enough earlier cases of each of its kinds.
+    """
+    if IS_SEARCH:
+        return cases
+    seen: Counter[Hashable] = Counter()
+    chosen = []
+    for case in cases:
+        found = {kind for kind in kinds(case) if seen[kind] < times}
+        if found:
+            seen.update(kinds(case))
+            chosen.append(case)
+    return chosen
 
 
 def seeds(of_ci: int, of_search: int) -> range:

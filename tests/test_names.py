@@ -27,7 +27,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 class Scope:
-    """The variables of a function or a comprehension, each with the lines in which it occurs."""
+    """The vaguely named variables of a function or a comprehension, each with the lines in which it occurs."""
 
     def __init__(self, node: Function | Comprehension, outer: Scope | None) -> None:
         self.name = getattr(node, "name", type(node).__name__)
@@ -36,10 +36,11 @@ class Scope:
         if isinstance(node, Function):
             arguments = node.args
             named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-            for argument in filter(None, named):
-                self.lines[argument.arg] += [argument.lineno, node.end_lineno or 0]
+            for argument in named:
+                if argument is not None and argument.arg in VAGUE:
+                    self.lines[argument.arg] += [argument.lineno, node.end_lineno or 0]
         for inner in _own_nodes(node):
-            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            if isinstance(inner, ast.Name) and inner.id in VAGUE and isinstance(inner.ctx, ast.Store):
                 self.lines[inner.id].append(inner.lineno)
 
     def use(self, name: ast.Name) -> None:
@@ -53,27 +54,37 @@ class Scope:
     def vague(self) -> Iterator[str]:
         """Yield the variables with vague names that live longer than a few lines."""
         for name, lines in self.lines.items():
-            if name in VAGUE and max(lines) - min(lines) >= SHORT:
+            if max(lines) - min(lines) >= SHORT:
                 yield f"{min(lines)} {self.name}: {name}"
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a scope, without those of inner scopes."""
-    for inner in ast.iter_child_nodes(node):
-        if not isinstance(inner, Function | Comprehension | ast.ClassDef):
-            yield inner
-            yield from _own_nodes(inner)
+    waiting = [node]
+    while waiting:
+        for inner in ast.iter_child_nodes(waiting.pop()):
+            if not isinstance(inner, Function | Comprehension | ast.ClassDef):
+                yield inner
+                waiting.append(inner)
 
 
-def vague_names(node: ast.AST, scope: Scope | None = None) -> Iterator[str]:
-    """Yield the variables below a node with vague names, with their lines."""
+def vague_names(node: ast.AST) -> list[str]:
+    """Return the variables below a node with vague names, with their lines."""
+    vague: list[str] = []
+    _add_vague_names(node, None, vague)
+    return vague
+
+
+def _add_vague_names(node: ast.AST, scope: Scope | None, vague: list[str]) -> None:
+    if isinstance(node, ast.Name):
+        if scope is not None and node.id in VAGUE:
+            scope.use(node)
+        return
     inside = Scope(node, scope) if isinstance(node, Function | Comprehension) else scope
-    if isinstance(node, ast.Name) and inside is not None:
-        inside.use(node)
     for inner in ast.iter_child_nodes(node):
-        yield from vague_names(inner, inside)
+        _add_vague_names(inner, inside, vague)
     if inside is not scope and inside is not None:
-        yield from inside.vague()
+        vague += inside.vague()
 
 
 def in_files(*paths: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import httpx2
@@ -41,10 +42,10 @@ def exchanges(dialect: str) -> list[Exchange]:
     return [exchange for exchange in load() if exchange.dialect == dialect]
 
 
-def differences(dialect: str) -> Counter[tuple[str, tuple[str, ...]]]:
-    """Count the exchanges of a dialect that the SDK and we read differently, by host and aspects."""
+def differences(some: Iterable[Exchange]) -> Counter[tuple[str, tuple[str, ...]]]:
+    """Count the exchanges that the SDK and we read differently, by host and aspects."""
     counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-    for exchange in exchanges(dialect):
+    for exchange in some:
         ours, theirs = our_reading(exchange), sdk_reading(exchange)
         if aspects := tuple(name for name in ours if ours[name] != theirs.get(name)):
             counts[exchange.host, aspects] += 1
@@ -196,7 +197,7 @@ def table() -> str:
     """
     lines = []
     for dialect in DIALECTS:
-        different, all_ = differences(dialect), len(exchanges(dialect))
+        different, all_ = differences(exchanges(dialect)), len(exchanges(dialect))
         lines.append(f"{dialect:20} {all_:4} exchanges, {all_ - different.total():4} equal")
         lines += [f"    {n:4} {host}: {EXCEPTIONS.get((host, a), a)}" for (host, a), n in different.items()]
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.counting import calls
@@ -83,6 +83,7 @@ def words(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("api", "form"), [(api, form) for api, forms in FORMS.items() for form in forms])
+@settings(max_examples=settings().max_examples // 3)
 @given(texts=st.lists(SPELLED, max_size=40), between=BETWEEN, end=ENDS)
 @example(texts=words(200), between="", end="\n\n")
 @example(texts=words(200), between="event: a\n", end="\n\n")

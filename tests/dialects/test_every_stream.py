@@ -79,7 +79,7 @@ def test_a_long_stream_is_joined(kind: str) -> None:
     """No event of a long stream is lost. A search has 100,000 events, for which a reader that joined each text to all
     texts before it would take hours.
     """
-    number = 100_000 if IS_SEARCH else 20_000
+    number = 100_000 if IS_SEARCH else 5_000
 
     stream = joined(kind, stream_of(kind, number).replace("wort ", "wort " + "." * 100))
     dialect_of(kind.partition(",")[0]).read_response(stream.body)

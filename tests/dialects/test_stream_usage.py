@@ -104,15 +104,18 @@ def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1, *lev
 
 
 @pytest.mark.parametrize("case", LEFT_OUT)
-@pytest.mark.parametrize("kind", ["journal", "document"])
-def test_missing_tokens_that_nobody_requested_are_explained(case: str, kind: str, tmp_path: Path) -> None:
+def test_missing_tokens_that_nobody_requested_are_explained(case: str, tmp_path: Path) -> None:
     """`show` explains them for the call and for the run, and so does `stats`, with either file of the run."""
     path = tmp_path / "run.json"
     _, sent = recorded(path, LEFT_OUT[case], times=2)
-    if kind == "document":
-        path.with_suffix(".jsonl").unlink()
 
     assert sent == [LEFT_OUT[case][1]] * 2
+    _check_explained(path)
+    path.with_suffix(".jsonl").unlink()
+    _check_explained(path)
+
+
+def _check_explained(path: Path) -> None:
     shown = [line.split() for line in invoke("show", path).stdout.splitlines() if line.startswith("  tokens")]
     of_run = f"tokens not stated by 2 streams: set {USAGE_ADVICE} in the request".split()
     of_call = f"tokens not stated: set {USAGE_ADVICE} in the request".split()
@@ -129,7 +132,7 @@ def test_missing_tokens_that_nobody_requested_are_explained(case: str, kind: str
 def test_no_other_call_gets_the_advice(case: str, tmp_path: Path) -> None:
     """If tokens are stated or were requested, or if the option would not help, there is no advice."""
     path = tmp_path / "run.json"
-    said, _ = recorded(path, TOLD[case])
+    said, _ = recorded(path, TOLD[case], 1, "INFO")
 
     assert "include_usage" not in said
     assert len(load(path).llm_interactions) == 1

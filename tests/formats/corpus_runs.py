@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -18,10 +18,15 @@ def corpus_runs(directory: Path, every: int = 1) -> Iterator[Path]:
         if number % every:
             continue
         path = directory / f"corpus_{number}.json"
-        with TrajectoryRecorder(path, task=source) as recorder:
-            for exchange in exchanges:
-                _send(recorder, exchange)
+        record(path, [*exchanges], source)
         yield path
+
+
+def record(path: Path, exchanges: Sequence[Exchange], task: str) -> None:
+    """Record exchanges as one run."""
+    with TrajectoryRecorder(path, task=task) as recorder:
+        for exchange in exchanges:
+            _send(recorder, exchange)
 
 
 def _send(recorder: TrajectoryRecorder, exchange: Exchange) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.formats.exporting import check_exports
 from tests.formats.files import DIRECTORY, check_run, real_files
+from tests.searching import part_of
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.formats.foreign_runs.source import Source
 from trace_recorder.formats.imported_runs import runs_in
@@ -27,9 +28,9 @@ _TOOLS = (
 @pytest.mark.parametrize("tool", _TOOLS)
 def test_each_run_is_valid_and_can_be_exported(tool: str, tmp_path: Path) -> None:
     read = 0
-    for path in real_files(f"{tool}/**/*"):
-        if format_of(Source(path)) is None:
-            continue
+    """CI reads half of the files of each tool."""
+    known = [path for path in real_files(f"{tool}/**/*") if format_of(Source(path)) is not None]
+    for path in part_of(known):
         if path.name in _EMPTY:
             with pytest.raises(TrajectoryFormatError, match="no sample"):
                 next(runs_in(Source(path)))

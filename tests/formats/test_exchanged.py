@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@cache
 def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
     """Return the results of comparing each export of a run. The document is the recorder's own."""
     if name == "document":

@@ -11,7 +11,7 @@ import pytest
 from tests.counting import lines
 from tests.poison.growing import WORKS, work
 
-SHORT = 1_000
+SHORT = 500
 FEW = 3_000
 """Below this number of lines, growth cannot be distinguished from the fixed work for any text."""
 

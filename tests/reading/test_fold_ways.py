@@ -6,7 +6,7 @@ journals are recorded ones, imported ones, and each of these with a line missing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
 from tests.formats.files import produced_files, runs_of
+from tests.searching import part_of
 from trace_recorder.formats.foreign_runs.journal_writer import journal_lines
 from trace_recorder.reading.fold import Fold
 from trace_recorder.storage.items.table import JournalFile
@@ -70,9 +71,9 @@ def variants(data: bytes) -> Iterator[bytes]:
         yield b"".join(lines[:number]) + lines[number][: len(lines[number]) // 2]
 
 
-def check_ways(data: bytes, directory: Path) -> None:
-    """Check that all ways give the same document, for each variant of a journal."""
-    for number, variant in enumerate(variants(data)):
+def check_ways(journals: Iterable[bytes], directory: Path) -> None:
+    """Check that all ways give the same document of each journal."""
+    for number, variant in enumerate(journals):
         expected = whole(variant)
 
         assert grown(variant) == expected, number
@@ -84,7 +85,7 @@ def test_a_recorded_journal_is_read_alike_in_all_ways(run: str, tmp_path: Path) 
     """The document of a recorded run does not depend on the way of its records."""
     journal = RECORDED[run](tmp_path).with_suffix(".jsonl")
 
-    check_ways(journal.read_bytes(), tmp_path)
+    check_ways(variants(journal.read_bytes()), tmp_path)
 
 
 @cache
@@ -95,6 +96,8 @@ def produced() -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", sorted(produced()))
 def test_an_imported_journal_is_read_alike_in_all_ways(name: str, tmp_path: Path) -> None:
-    """The document of an imported run does not depend on the way of its records."""
+    """The document of an imported run does not depend on the way of its records. CI has a third of the variants: the
+    whole journal, some without a line, and some without their end.
+    """
     for run in runs_of(produced()[name])[:2]:
-        check_ways(b"".join(journal_lines(run)), tmp_path)
+        check_ways(part_of([*variants(b"".join(journal_lines(run)))], 3), tmp_path)

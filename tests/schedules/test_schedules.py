@@ -12,7 +12,7 @@ from tests.chat_calls import CHAT, Answer, Wire, asked, call, said
 from tests.journals import folded, journal_of
 from tests.schedules.acting import schedule_of
 from tests.schedules.judging import WAYS, disagreement, disagreement_so_far, problems, problems_at_every_record
-from tests.searching import seeds
+from tests.searching import part_of, seeds
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.reading.live_document.document_thread import DocumentLimits
 from trace_recorder.reading.live_document.whole_document import WholeDocument
@@ -23,7 +23,7 @@ FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
 """Schedules whose documents once differed from their journals."""
 
 
-@pytest.mark.parametrize("seed", [*seeds(2, 8), *FOUND])
+@pytest.mark.parametrize("seed", [*seeds(1, 8), *FOUND])
 def test_a_document_equals_its_journal(tmp_path: Path, seed: int) -> None:
     """After each save, while calls are open, and at the end, the document equals the journal, and `validate` finds
     nothing.
@@ -31,13 +31,13 @@ def test_a_document_equals_its_journal(tmp_path: Path, seed: int) -> None:
     assert problems(schedule_of(seed), tmp_path) == []
 
 
-@pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
+@pytest.mark.parametrize("seed", part_of((1000, 1001, 329, 389)))
 def test_a_document_equals_its_journal_if_everything_is_read_twice(tmp_path: Path, seed: int) -> None:
     """The document equals the journal if no records are kept in memory, so that all are read from the file."""
     assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(kept_bytes=0)) == []
 
 
-@pytest.mark.parametrize("seed", seeds(4, 12))
+@pytest.mark.parametrize("seed", seeds(2, 12))
 def test_each_document_equals_an_earlier_state_of_the_journal(tmp_path: Path, seed: int) -> None:
     """Each written document equals the journal up to a record, and no document covers fewer records than the one
     before.

@@ -19,6 +19,7 @@ import pytest
 
 from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.journals import records_of
+from tests.searching import seeds
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.reading.validate import validate
@@ -112,7 +113,7 @@ def test_eight_clients_with_simultaneous_first_calls_are_masked() -> None:
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # so that threads switch in the middle of learning
-    for _ in range(300):
+    for _ in seeds(100, 300):
         redaction, barrier = Redaction(default_redactor, {}), threading.Barrier(8)
         threads = [threading.Thread(target=first_call, args=(redaction, number, barrier)) for number in range(8)]
         for thread in threads:

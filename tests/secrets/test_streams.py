@@ -58,7 +58,7 @@ SECRETS = [URL, *(key.text for key in keys(1) if len(key.text) < 120)]
 
 @pytest.mark.parametrize("first", range(8))
 def test_a_secret_in_two_parts_is_masked_at_any_cut(first: int) -> None:
-    """If a secret is cut into two parts of a stream at any position, no part shows it. CI tries each third one.
+    """If a secret is cut into two parts of a stream at any position, no part shows it. CI tries each fifth one.
 
     Each test tries an eighth of the secrets.
     """
@@ -66,7 +66,7 @@ def test_a_secret_in_two_parts_is_masked_at_any_cut(first: int) -> None:
     shown = {}
     for secret in SECRETS[first::8]:
         whole = redaction.mask_plain(f"it is {secret} so")
-        for at in range(1, len(secret), 1 if IS_SEARCH else 3):
+        for at in range(1, len(secret), 1 if IS_SEARCH else 5):
             text = "".join(parts(redaction, ["it is ", secret[:at], secret[at:], " so"], [1]))
             if text != whole:
                 shown[secret, at] = text

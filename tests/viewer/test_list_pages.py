@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,13 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if request.param:
         open_index(place).update()
     return place
+
+
+@pytest.fixture(scope="module")
+def client(directory: Path) -> Iterator[httpx.Client]:
+    """Return a client of one server for all tests of a directory. The server has read it when the first test ends."""
+    with serving(directory) as client:
+        yield client
 
 
 def page(client: httpx.Client, **asked: str | int) -> dict[str, Any]:
@@ -73,7 +80,9 @@ NOON = "2026-01-01T12:00"
     ],
     ids=str,
 )
-def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str], query: str) -> None:
+def test_a_filter_gives_the_same_as_find(
+    client: httpx.Client, directory: Path, asked: dict[str, str], query: str
+) -> None:
     """A filter of the list matches the same runs as the same term of `find`.
 
     With a search, both must match. The run without a document is left out, because the list does not know its figures.
@@ -81,8 +90,7 @@ def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str],
     expected = {
         run.path.relative_to(directory).as_posix() for run in load_all(directory, where=query, strict=False) if run.path
     }
-    with serving(directory) as client:
-        answer = complete(client, **asked)
+    answer = complete(client, **asked)
 
     with_document = {name for name in ids(answer) if name != "unfinished.jsonl"}
     assert with_document == expected - {"unfinished.jsonl"}
@@ -101,11 +109,10 @@ def test_a_filter_gives_the_same_as_find(directory: Path, asked: dict[str, str],
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_filters_beyond_find_match(directory: Path, asked: dict[str, str], matches: Callable[[Row], bool]) -> None:
+def test_filters_beyond_find_match(client: httpx.Client, asked: dict[str, str], matches: Callable[[Row], bool]) -> None:
     """The list can also filter by words of the task, file, model or provider, and by the model of the whole run."""
-    with serving(directory) as client:
-        everything = page(client)["runs"]
-        assert {*ids(page(client, **asked))} == {row["id"] for row in everything if matches(row)}
+    everything = page(client)["runs"]
+    assert {*ids(page(client, **asked))} == {row["id"] for row in everything if matches(row)}
 
 
 def failures(row: Row) -> int:
@@ -133,15 +140,14 @@ VALUES: dict[str, Callable[[Row], Any]] = {
 
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("column", VALUES)
-def test_each_column_sorts(directory: Path, column: str, descending: bool) -> None:
+def test_each_column_sorts(client: httpx.Client, column: str, descending: bool) -> None:
     """Rows with unknown values come last in both directions, and among equal values the newest run comes first.
 
     In the order of time, the runs of a session are below the first of them.
     """
     value = VALUES[column]
-    with serving(directory) as client:
-        rows = newest_first(complete(client)["runs"])
-        answer = page(client, sort=f"{'-' * descending}{column}")
+    rows = newest_first(complete(client)["runs"])
+    answer = page(client, sort=f"{'-' * descending}{column}")
 
     known = sorted((row for row in rows if value(row) is not None), key=value, reverse=descending)
     expected = known + [row for row in rows if value(row) is None]
@@ -151,38 +157,35 @@ def test_each_column_sorts(directory: Path, column: str, descending: bool) -> No
     assert ids(answer) == [row["id"] for row in expected]
 
 
-def test_the_orders_of_list_have_the_same_names(directory: Path) -> None:
+def test_the_orders_of_list_have_the_same_names(client: httpx.Client, directory: Path) -> None:
     """An order that the list and the command `list` both have sorts the same figures in the same way."""
     shared = [column for column in VALUES if column in SORTS]
-    with serving(directory) as client:
-        rows = {row["id"]: row for row in complete(client, query="-status:interrupted")["runs"]}
-        for column in shared:
-            listed = invoke("list", directory, "--json", "--where", "-status:interrupted", "--sort", column).stdout
-            by_command = [VALUES[column](rows[row["file"]]) for row in json.loads(listed)["trajectories"]]
-            by_page = page(client, sort=column, query="-status:interrupted")["runs"]
-            if column == "time":  # the page has a tree
-                by_page = newest_first(by_page)[::-1]
-            assert [VALUES[column](row) for row in by_page] == by_command
+    rows = {row["id"]: row for row in complete(client, query="-status:interrupted")["runs"]}
+    for column in shared:
+        listed = invoke("list", directory, "--json", "--where", "-status:interrupted", "--sort", column).stdout
+        by_command = [VALUES[column](rows[row["file"]]) for row in json.loads(listed)["trajectories"]]
+        by_page = page(client, sort=column, query="-status:interrupted")["runs"]
+        if column == "time":  # the page has a tree
+            by_page = newest_first(by_page)[::-1]
+        assert [VALUES[column](row) for row in by_page] == by_command
 
     assert shared == ["time", "duration", "tokens", "cost"]
 
 
-def test_pages_give_the_whole_list(directory: Path) -> None:
+def test_pages_give_the_whole_list(client: httpx.Client) -> None:
     """The pages together are the whole list, and a page beyond the end is empty."""
-    with serving(directory) as client:
-        whole = page(client, sort="task")
-        pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
+    whole = page(client, sort="task")
+    pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
 
     assert [row for page in pages for row in page["runs"]] == whole["runs"]
     assert [page["from"] for page in pages] == [0, 7, 14, 21, 28]
     assert {(page["count"], page["version"]) for page in pages} == {(RUNS + 1, whole["version"])}
 
 
-def test_runs_are_counted(directory: Path) -> None:
+def test_runs_are_counted(client: httpx.Client, directory: Path) -> None:
     """The list counts runs by status, judgement and model. With a search, it counts the matching runs too."""
-    with serving(directory) as client:
-        rows = page(client)["runs"]
-        listed = page(client, query="tool:bash", status="completed")
+    rows = page(client)["runs"]
+    listed = page(client, query="tool:bash", status="completed")
 
     statuses = [row["status"] for row in rows]
     statuses += [{True: "success", False: "no success"}[row["success"]] for row in rows if row["success"] is not None]
@@ -196,10 +199,9 @@ def test_runs_are_counted(directory: Path) -> None:
 @pytest.mark.parametrize(
     "asked", [{"sort": "bytes"}, {"status": "faild"}, {"cost": "much"}, {"query": "nofield:x"}, {"from": "-1"}], ids=str
 )
-def test_a_wrong_parameter_is_refused_in_a_sentence(directory: Path, asked: dict[str, str]) -> None:
+def test_a_wrong_parameter_is_refused_in_a_sentence(client: httpx.Client, asked: dict[str, str]) -> None:
     """A wrong query parameter is refused with a sentence that the page can show."""
-    with serving(directory) as client:
-        answer = client.get("/api/runs", params=asked)
+    answer = client.get("/api/runs", params=asked)
 
     assert (answer.status_code, [*answer.json()]) == (400, ["error"])
 

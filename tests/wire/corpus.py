@@ -10,6 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -58,3 +60,23 @@ def load() -> tuple[Exchange, ...]:
             rows += map(json.loads, lines)
     known = [field.name for field in fields(Exchange) if field.name != "number"]
     return tuple(Exchange(number, **{name: row[name] for name in known}) for number, row in enumerate(rows))
+
+
+@cache
+def kinds_of(exchange: Exchange) -> frozenset[Hashable]:
+    """Return what is special in an exchange: its host and status, and the members of the request and the response.
+
+    A member of the request with no value is a kind of its own. Each kind is a different one for another dialect, and
+    for a stream.
+    """
+    kinds = {("host", exchange.host, exchange.path), ("status", exchange.status), *_members(exchange.request)}
+    kinds |= {("response", name) for name in re.findall(r'"(\w{1,40})"\s*:', exchange.response_text)}
+    return frozenset((exchange.dialect, exchange.stream, kind) for kind in kinds)
+
+
+def _members(value: Payload) -> Iterator[tuple[str, str, bool]]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield "request", name, not member
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _members(inner)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.counting import kept_by
 from tests.json_strategies import exactly, json_objects, json_texts, json_values
+from tests.searching import IS_SEARCH
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
 from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES, MIN_COMPARED_BYTES
@@ -42,7 +43,7 @@ ELEMENTS = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 if IS_SEARCH else 20)
 @given(st.lists(json_texts(st.fixed_dictionaries({"list": st.lists(st.dictionaries(STRINGS, ELEMENTS), max_size=3)}))))
 @example(['{"list":[{"a":"' + LARGE + '","b":"\\u0040string:0"}]}'])
 def test_large_strings_are_restored(texts: list[str]) -> None:
