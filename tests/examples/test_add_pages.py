@@ -38,7 +38,7 @@ def change(file: Path, diff: str) -> None:
 
 def follow(page: Path, place: Path) -> list[Path]:
     """Follow the instructions of a page, and return the paths of the tests that they add."""
-    shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder")  # with its bytecode, which else is made again
     tests = []
     for language, path, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         if language == "diff":

@@ -16,7 +16,9 @@ PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 [COMMANDS] = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 AGENT = """
-import json, openai
+import json, os, sys
+sys.modules["httpx._main"] = None  # httpx's own command line takes half of the time that its import takes
+import httpx
 from trace_recorder import tool
 
 @tool
@@ -25,12 +27,15 @@ def search(query):
 
 def run_my_agent(question):
     messages = [{"role": "user", "content": question}]
-    with openai.OpenAI() as client:
-        asked = client.chat.completions.create(model="m", messages=messages).choices[0].message
-        call = asked.tool_calls[0]
-        found = search(**json.loads(call.function.arguments))
-        messages += [asked, {"role": "tool", "tool_call_id": call.id, "content": found}]
-        return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
+    with httpx.Client(base_url=os.environ["OPENAI_BASE_URL"]) as client:
+        def ask():
+            answer = client.post("/chat/completions", json={"model": "m", "messages": messages}).raise_for_status()
+            return answer.json()["choices"][0]["message"]
+        asked = ask()
+        call = asked["tool_calls"][0]
+        found = search(**json.loads(call["function"]["arguments"]))
+        messages += [asked, {"role": "tool", "tool_call_id": call["id"], "content": found}]
+        return ask()["content"]
 """
 """The module `my_agent` of the page's reader: an agent that searches once and then answers."""
 CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "sencha"}'}}
