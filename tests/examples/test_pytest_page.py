@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.examples.environment import environment
+from tests.examples.environment import ONLY_OUR_PLUGIN, environment
 from tests.processes import ROOT
 from tests.provider import Answer, serving
 
@@ -55,7 +55,7 @@ ANSWERS = (completion(tool_calls=[CALL]), completion(content="It is green."))
 def run(command: list[str], place: Path, surroundings: dict[str, str], answers: tuple[Answer, ...]) -> tuple[int, str]:
     """Run a command with a provider, and return the number of requests and the output. The command must succeed."""
     with serving(*answers) as server:
-        surroundings = surroundings | {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        surroundings = surroundings | ONLY_OUR_PLUGIN | {"OPENAI_BASE_URL": f"{server.url}/v1"}
         done = subprocess.run(command, cwd=place, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     return len(server.requests), done.stdout
