@@ -1,6 +1,6 @@
 """An agent is killed at a random moment: its files are valid, and have everything that the agent reported.
 
-Every kind of agent dies in two or three ways, and every way of dying is that of several kinds. A search tries every
+Every kind of agent dies in one to three ways, and every way of dying is that of several kinds. A search tries every
 pair. `scripts/kill` does thousands, and prints them in a table.
 """
 
