@@ -20,7 +20,7 @@
     nox -s many_runs                       # 2,000 runs indexed and searched, 200 indexers killed; -- --runs 100000
     nox -s training                        # TRL trains a step on recorded tokens: SFT, DPO, GRPO
     nox -s search                          # random comparisons and properties, with new examples; -- -k NAME for some
-    nox -s kills                           # `prune` and exports of tables, killed at each system call; 200 agents
+    nox -s kills                           # `prune`, `redact` and exports, killed at each system call; 200 agents
     nox -s suite                           # every test, on each installed Python: ten minutes each
 
 Each session of the matrix adds its line to `.venv-nox/results.md`, or to `frameworks.md` next to it. The lines of the
@@ -286,17 +286,18 @@ def search(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def kills(session: nox.Session) -> None:
-    """Kill `prune`, and an export to Parquet, at each system call that changes files. CI tries some of these calls.
+    """Kill `prune`, `redact` and an export to Parquet at each system call that changes files. CI tries some of them.
 
     Also kill 200 agents while they receive over a websocket.
     """
     session.install("--quiet", "-e.[cli,openai,parquet]", "httpx", "hypothesis", "pytest>=9.0", "websockets")
-    every_call = {"TRACE_RECORDER_PRUNE_STEP": "1", "TRACE_RECORDER_TABLES_STEP": "1"}
+    steps = ("PRUNE", "REDACT", "TABLES")
+    every_call = {f"TRACE_RECORDER_{name}_STEP": "1" for name in steps}
     session.run(
         *("pytest", "-o", "faulthandler_timeout=0", "-k", "killed", "tests/capture/test_websocket_lives.py"),
         env={"TRACE_RECORDER_WEBSOCKET_KILLS": "200"},
     )
-    tests = ("tests/retention/test_kills.py", "tests/tables/test_resumed.py")
+    tests = ("tests/retention/test_kills.py", "tests/retention/test_redaction_kills.py", "tests/tables/test_resumed.py")
     session.run("pytest", "-o", "faulthandler_timeout=0", "-k", "killed", *tests, env=every_call)
 
 

@@ -81,11 +81,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["openai", "requests", "aiohttp"])
-def client(request: pytest.FixtureRequest) -> str:
-    """The name of an HTTP library or an SDK."""
-    pytest.importorskip(request.param)
-    return str(request.param)
+each_client_and_wrap = pytest.mark.parametrize(
+    ("client", "wrap"),
+    [("openai", "trace_recorder.wrap"), ("requests", "recorder.wrap"), ("aiohttp", "trace_recorder.wrap")],
+)
+"""HTTP libraries and SDKs, each with one of the two ways to wrap a client."""
 
 
 def agent(
@@ -141,9 +141,10 @@ def test_run_leaves_the_calls_to_the_agent_s_recorder(wrap: str, place: Place) -
     )
 
 
-@pytest.mark.parametrize("wrap", ["trace_recorder.wrap", "recorder.wrap"])
-def test_a_fork_is_recorded_once_by_the_agent_s_recorder(wrap: str, client: str, place: Place, server: Server) -> None:
+@each_client_and_wrap
+def test_a_fork_is_recorded_once_by_the_agent_s_recorder(client: str, wrap: str, place: Place, server: Server) -> None:
     """The agent's run is the fork: it names its parent, is beside it, and has each call and each request as sent."""
+    pytest.importorskip(client)
     command = agent(place, client, wrap=wrap)
     parent = record(place, *command)
     done = place.command("fork", "trajectories", "--at", "2", "--model", "better", *command)
@@ -194,9 +195,10 @@ def test_a_replay_is_recorded_once(place: Place) -> None:
     assert [load(path).metrics["llm_calls"] for path in documents(place)] == [3, 0, 0]
 
 
-@pytest.mark.parametrize("wrap", ["trace_recorder.wrap", "recorder.wrap"])
-def test_a_proxy_leaves_the_calls_to_the_agent_s_recorder(wrap: str, client: str, place: Place, server: Server) -> None:
+@each_client_and_wrap
+def test_a_proxy_leaves_the_calls_to_the_agent_s_recorder(client: str, wrap: str, place: Place, server: Server) -> None:
     """The proxy forwards a request that the agent records, without our header, and records the others itself."""
+    pytest.importorskip(client)
     words = agent(place, client, wrap=wrap)
     extra = "import httpx; httpx.post(URL, json={'model': 'm', 'messages': asked('d')})"
     (place.path / "agent.py").write_text((place.path / "agent.py").read_text() + extra)

@@ -14,12 +14,13 @@ import pytest
 
 from tests.catalog.many_runs import make_runs, matches, random_query, record_run, settle
 from tests.cli.invoking import invoke, recorded
+from tests.searching import seeds
 from trace_recorder import Trajectory, load, load_all, open_index
 from trace_recorder.catalog.selection import SORTS
 from trace_recorder.figures.cost import costs_of_calls
 from trace_recorder.recording.amend import append_annotation
 
-QUERIES = 8
+QUERIES = seeds(4, 40)
 COMMANDS = ("list", "find", "stats", "grep", "export", "score")
 ALWAYS_ONE = "def one(trajectory):\n    return 1.0\n"
 
@@ -114,7 +115,7 @@ def selections(runs: Sequence[Trajectory]) -> list[tuple[str, str, bool, int | N
     chosen = random.Random(7)
     return [
         (random_query(chosen, runs), SORTS[number % len(SORTS)], number % 3 == 0, chosen.choice([None, 1, 2, 5]))
-        for number in range(QUERIES)
+        for number in QUERIES
     ] + [("-status:running", sort, True, 7) for sort in SORTS]
 
 

@@ -12,6 +12,9 @@ from tests.processes import ROOT
 STAND_INS = ROOT / "tests" / "stand_ins"
 """A package of Trae Agent's structure."""
 
+ONLY_OUR_PLUGIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p pytest_trace_recorder"}
+"""Environment variables of pytest in an example. The plugins of all that is installed take seconds to import."""
+
 
 def environment(url: str, place: Path) -> dict[str, str]:
     """Return the environment of a program whose provider is local, and for which the command line is installed."""

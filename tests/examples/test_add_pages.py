@@ -38,7 +38,7 @@ def change(file: Path, diff: str) -> None:
 
 def follow(page: Path, place: Path) -> list[Path]:
     """Follow the instructions of a page, and return the paths of the tests that they add."""
-    shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder")  # with its bytecode, which else is made again
     tests = []
     for language, path, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         if language == "diff":
@@ -56,8 +56,8 @@ def test_a_page_s_instructions_work(page: Path, tmp_path: Path) -> None:
     tests = follow(page, tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
-    surroundings = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    commands = (["pytest", "-p", "no:xdist", *map(str, tests)], ["ruff", "check", "trace_recorder"])
+    surroundings = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    commands = (["pytest", *map(str, tests)], ["ruff", "check", "trace_recorder"])
     for command in commands:
         done = subprocess.run(
             [sys.executable, "-m", *command],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from tests.examples.attach_page import PAGE, blocks
 from tests.examples.environment import environment
 from tests.journals import records_of
+from tests.processes import in_forks
 from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
@@ -43,34 +44,46 @@ def test_every_block_is_run() -> None:
     assert (blocks("python").keys(), list(blocks("sh"))) == (CALLS.keys(), ["Run it from outside"])
 
 
+@dataclass(frozen=True)
+class Done:
+    """A block that has run: its process, and its directory."""
+
+    process: subprocess.CompletedProcess[str]
+    place: Path
+
+    def runs(self) -> dict[str | None, Path]:
+        """Return the files of the block's runs by their task."""
+        paths = [*self.place.glob("trajectories/*.json")]
+        by_task = {load(path).task: path for path in paths}
+        assert len(by_task) == len(paths)
+        return by_task
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+    """Run each block in a process and a directory of its own."""
+    places = {heading: tmp_path_factory.mktemp("block") for heading in CALLS}
+    code = blocks("python")
+    programs = {name: (BEFORE.get(name, AGENT) + code[name], place) for name, place in places.items()}
+    with serving(plain(CHAT)) as server:
+        surroundings = environment(server.url, tmp_path_factory.mktemp("commands"))
+        ended = in_forks(programs, "import openai, trace_recorder; trace_recorder.TrajectoryRecorder", surroundings)
+    return {heading: Done(ended[heading], place) for heading, place in places.items()}
+
+
 @pytest.mark.parametrize("heading", CALLS)
-def test_a_block_records_its_calls(heading: str, tmp_path: Path) -> None:
+def test_a_block_records_its_calls(heading: str, done: dict[str, Done]) -> None:
     """Each block runs without output on stderr, and its calls are recorded."""
-    code = BEFORE.get(heading, AGENT) + blocks("python")[heading]
-    with serving(plain(CHAT)) as server:
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=environment(server.url, tmp_path),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    block = done[heading]
 
-    runs = [load(path) for path in tmp_path.glob("trajectories/*.json")]
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {run.task: len(run.llm_interactions) for run in runs} == CALLS[heading]
-    assert len(runs) == len(CALLS[heading])
+    assert (block.process.returncode, block.process.stderr) == (0, "")
+    assert {task: len(load(path).llm_interactions) for task, path in block.runs().items()} == CALLS[heading]
 
 
-def test_a_marked_loop_is_recorded_as_the_page_says(tmp_path: Path) -> None:
+def test_a_marked_loop_is_recorded_as_the_page_says(done: dict[str, Done]) -> None:
     """The step, its agent, its tool and its reflection are recorded."""
-    code = blocks("python")["Steps, tools and sub-agents"]
-    with serving(plain(CHAT)) as server:
-        surroundings = environment(server.url, tmp_path)
-        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=surroundings, check=True)
-
-    [run] = [load(path) for path in tmp_path.glob("trajectories/*.json")]
+    [path] = done["Steps, tools and sub-agents"].runs().values()
+    run = load(path)
     [step] = run.agent_steps
     assert (step.agent, step.reflection, [result.result for result in step.tool_results]) == (
         *("calculator", "nothing is left to compute"),
@@ -79,16 +92,9 @@ def test_a_marked_loop_is_recorded_as_the_page_says(tmp_path: Path) -> None:
     assert (run.success, run.final_result) == (True, {"product": 391})
 
 
-def test_the_child_names_its_parent(tmp_path: Path) -> None:
+def test_the_child_names_its_parent(done: dict[str, Done]) -> None:
     """The child run of the page's example names its parent run."""
-    subprocess.run(
-        [sys.executable, "-c", blocks("python")["Processes"]],
-        cwd=tmp_path,
-        env=environment("", tmp_path),
-        check=True,
-    )
-
-    runs = {load(path).task: path for path in tmp_path.glob("trajectories/*.json")}
+    runs = done["Processes"].runs()
     child = records_of(runs["the child"])[0].data["parent"]
     assert child == load(runs["the parent"]).trajectory_id
 

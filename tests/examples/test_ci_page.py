@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.cli.invoking import invoke
-from tests.examples.environment import environment
+from tests.examples.environment import ONLY_OUR_PLUGIN, environment
 from tests.processes import ROOT
 from tests.provider import Answer, Request, serving
 from trace_recorder.figures.gate import rules_file
@@ -75,8 +75,7 @@ def place(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "test_agent.py").write_text(TEST)
     with serving(answer_to) as server:
-        only_ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p pytest_trace_recorder"}
-        yield tmp_path, environment(server.url, tmp_path) | only_ours
+        yield tmp_path, environment(server.url, tmp_path) | ONLY_OUR_PLUGIN
 
 
 def run(place: tuple[Path, dict[str, str]], commands: str, **variables: str) -> tuple[int, str]:

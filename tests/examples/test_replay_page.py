@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.examples.environment import environment
-from tests.processes import ROOT
+from tests.processes import ROOT, in_forks
 from tests.provider import CHAT, plain, serving
 
 PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
@@ -20,8 +18,8 @@ def test_every_block_runs(tmp_path: Path) -> None:
     first, *others = BLOCKS
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)
-        printed = [run(first, surroundings, tmp_path)]
-    printed += [run(block, surroundings, tmp_path) for block in others]
+        printed = run([first], surroundings, tmp_path)
+    printed += run(others, surroundings, tmp_path)
 
     promised = [re.findall(r"print\(\w.*\)  # (?:… )?(.*)", block) for block in (first, *others)]
     assert [promise for one, out in zip(promised, printed, strict=True) for promise in one if promise not in out] == []
@@ -29,10 +27,9 @@ def test_every_block_runs(tmp_path: Path) -> None:
     assert sum(map(len, promised)) == 2
 
 
-def run(block: str, surroundings: dict[str, str], place: Path) -> str:
-    """Run a block, which must succeed without output on stderr, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", AGENT + block], cwd=place, env=surroundings, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+def run(blocks: list[str], surroundings: dict[str, str], place: Path) -> list[str]:
+    """Run blocks, which must succeed without output on stderr, and return their outputs."""
+    programs = {str(number): (AGENT + block, place) for number, block in enumerate(blocks)}
+    ended = in_forks(programs, "import openai, trace_recorder; trace_recorder.TrajectoryRecorder", surroundings)
+    assert [(done.returncode, done.stderr) for done in ended.values()] == [(0, "")] * len(blocks)
+    return [done.stdout for done in ended.values()]

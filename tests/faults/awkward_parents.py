@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import openai
 
-from tests.faults.parents import Parent, forked, serve, wait_for, work_of
+from tests.faults.parents import Parent, forked, wait_for, work_of
 from tests.faults.unlucky import ask
 from trace_recorder import TrajectoryRecorder
 
@@ -157,7 +157,3 @@ def orphaning(parent: Parent) -> None:
         time.sleep(60)
     print(pid, program.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    serve([under_load, letting_go, letting_go_of_a_part, starting, outlived, exiting, grandchildren, orphaning])

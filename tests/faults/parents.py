@@ -1,6 +1,6 @@
 """Processes that create others while they record, in each possible way; each function is one.
 
-`python -m tests.faults.parents NAME DIRECTORY ADDRESS` records to DIRECTORY/run.json. The name of the asking process is
+`serve(FUNCTION, DIRECTORY, ADDRESS)` records to DIRECTORY/run.json. The name of the asking process is
 the first word of each question. A child that hangs prints where, and is ended. Its parent then exits with 1.
 """
 
@@ -10,7 +10,6 @@ import faulthandler
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -167,12 +166,7 @@ def in_a_thread(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def serve(scenarios: list[Callable[[Parent], None]]) -> None:
-    """Run the parent that the arguments name."""
-    name, directory, address = sys.argv[1:]
+def serve(scenario: Callable[[Parent], None], directory: str, address: str) -> None:
+    """Run a parent."""
     _serving.append(Parent(Path(directory), address))
-    next(one for one in scenarios if one.__name__ == name)(_serving[0])
-
-
-if __name__ == "__main__":
-    serve([fork, process, spawn, pool, preload, threads, following_threads])
+    scenario(_serving[0])

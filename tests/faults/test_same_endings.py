@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from tests.agents import Place, ending
-from tests.processes import ROOT
+from tests.processes import ROOT, in_forks
 from tests.provider import CHAT, Server, plain, serving
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.final_status import status_from_exception
@@ -23,14 +23,14 @@ from trace_recorder.values.messages import Payload
 BLOCK = """
 import asyncio, os, signal, sys
 from trace_recorder import TrajectoryRecorder
-with TrajectoryRecorder(sys.argv[1]):
+with TrajectoryRecorder('run.json'):
     {code}
 """
 ASYNC = """
 import asyncio, os, signal, sys
 from trace_recorder import TrajectoryRecorder
 async def main():
-    async with TrajectoryRecorder(sys.argv[1]):
+    async with TrajectoryRecorder('run.json'):
         {code}
         await asyncio.sleep(0)
 asyncio.run(main())
@@ -38,7 +38,7 @@ asyncio.run(main())
 OPEN = """
 import asyncio, os, signal, sys
 from trace_recorder import TrajectoryRecorder
-recorder = TrajectoryRecorder(sys.argv[1])
+recorder = TrajectoryRecorder('run.json')
 recorder.start()
 {code}
 """
@@ -65,34 +65,42 @@ def told(path: Path) -> Payload:
     return run.status, run.success, run.error and (run.error.type, run.error.message)
 
 
+AT_THE_EXIT = ("an exception", "Ctrl-C", "SIGTERM", "SIGKILL")
+UNENDED = ("pass", "sys.exit(0)", "sys.exit(3)")
+PROGRAMS = {
+    **{f"block, {name}": BLOCK.format(code=code) for name, (code, _) in ENDINGS.items()},
+    **{f"async block, {name}": ASYNC.format(code=code) for name, (code, _) in ENDINGS.items()},
+    **{f"open, {name}": OPEN.format(code=ENDINGS[name][0]) for name in AT_THE_EXIT},
+    **{f"open, {code}": OPEN.format(code=code) for code in UNENDED},
+}
+
+
+@pytest.fixture(scope="module")
+def endings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
+    """Run each program in a process of its own, and return the recorded ends."""
+    places = {name: tmp_path_factory.mktemp("program") for name in PROGRAMS}
+    programs = {name: (PROGRAMS[name], place) for name, place in places.items()}
+    in_forks(programs, "import asyncio, trace_recorder; trace_recorder.TrajectoryRecorder", environment())
+    return {name: told(place / "run.json") for name, place in places.items()}
+
+
 @pytest.mark.parametrize("form", ["block", "async block"])
 @pytest.mark.parametrize("name", ENDINGS)
-def test_a_block_records_how_its_code_ended(tmp_path: Path, name: str, form: str) -> None:
-    """The recorded end is the same in a sync and an async program, each in its own process."""
-    code, expected = ENDINGS[name]
-    program = (BLOCK if form == "block" else ASYNC).format(code=code)
-    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
-
-    assert told(tmp_path / "run.json") == expected
+def test_a_block_records_how_its_code_ended(endings: dict[str, Payload], name: str, form: str) -> None:
+    """The recorded end is the same in a sync and an async program."""
+    assert endings[f"{form}, {name}"] == ENDINGS[name][1]
 
 
-@pytest.mark.parametrize("name", ["an exception", "Ctrl-C", "SIGTERM", "SIGKILL"])
-def test_a_run_that_is_open_at_the_exit_ends_like_its_process(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", AT_THE_EXIT)
+def test_a_run_that_is_open_at_the_exit_ends_like_its_process(endings: dict[str, Payload], name: str) -> None:
     """The uncaught exception decides how the run ended."""
-    code, expected = ENDINGS[name]
-    program = OPEN.format(code=code)
-    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
-
-    assert told(tmp_path / "run.json") == expected
+    assert endings[f"open, {name}"] == ENDINGS[name][1]
 
 
-@pytest.mark.parametrize("code", ["pass", "sys.exit(0)", "sys.exit(3)"])
-def test_a_run_without_an_end_is_interrupted(tmp_path: Path, code: str) -> None:
+@pytest.mark.parametrize("code", UNENDED)
+def test_a_run_without_an_end_is_interrupted(endings: dict[str, Payload], code: str) -> None:
     """If nobody ended the run, it is interrupted, because the process does not know its own exit code."""
-    program = OPEN.format(code=code)
-    subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
-
-    assert told(tmp_path / "run.json") == INTERRUPTED
+    assert endings[f"open, {code}"] == INTERRUPTED
 
 
 @pytest.fixture
@@ -110,8 +118,13 @@ def test_a_program_run_from_outside_ends_the_same(
     if name == "exit with a text":
         expected = ("failed", False, ("SystemExit", "1"))
     place = Place(tmp_path, server, capfd)
-    program = place.program("--quiet", *place.agent(f"import signal\ncall()\n{code}"))
-    subprocess.run(program, cwd=place.path, env=place.environment, capture_output=True, check=False)
+    arguments = ["--quiet", *place.agent(f"import signal\ncall()\n{code}")]
+    if expected == INTERRUPTED:  # the command may end by its program's signal
+        subprocess.run(
+            place.program(*arguments), cwd=place.path, env=place.environment, capture_output=True, check=False
+        )
+    else:
+        place.run(*arguments)
 
     [document] = place.files()
     assert told(document) == expected

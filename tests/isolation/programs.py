@@ -1,6 +1,6 @@
 """Small programs for `test_whose_run.py`: scripts, services and a notebook, each run in a process of its own.
 
-`python -m tests.isolation.programs NAME URL` runs one. Every program asks through clients at module level, which follow
+Every program asks through clients at module level, which follow
 the context.
 """
 
@@ -10,7 +10,6 @@ import asyncio
 import atexit
 import contextvars
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -288,7 +287,3 @@ def bound_client() -> None:
     with TrajectoryRecorder(task="script") as recorder:
         bound = recorder.wrap(httpx.Client(base_url=URL, trust_env=False))
         pool.submit(bound.post, "/v1/chat/completions", json=body("in the pool")).result()
-
-
-if __name__ == "__main__":
-    globals()[sys.argv[1]]()

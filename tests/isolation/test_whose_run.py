@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.processes import ROOT
+from tests.processes import ROOT, in_forks
 from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
@@ -24,28 +23,37 @@ class Recorded(NamedTuple):
     warnings: list[str]
 
 
-def recorded_by(program: str, place: Path) -> Recorded:
-    """Run a program, and return what it has recorded and logged."""
+Runs = Callable[[str], Recorded]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The directories of all programs."""
+    return {name: tmp_path_factory.mktemp(name) for name in (*SCRIPTS, "notebook", *NOT_ALONE)}
+
+
+@pytest.fixture(scope="module")
+def recorded_by(places: dict[str, Path]) -> Runs:
+    """Run all programs, and return a function that tells what one of them has recorded and logged."""
+    call = "from tests.isolation import programs; programs.{}()"
+    programs = {name: (call.format(name), place) for name, place in places.items()}
     with serving(plain(CHAT)) as server:
-        ended = subprocess.run(
-            [sys.executable, "-m", "tests.isolation.programs", program],
-            cwd=place,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PROVIDER": server.url, "PYTHONWARNINGS": ""},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert ended.returncode == 0, ended.stderr
-    runs = [load(path) for path in sorted((place / "trajectories").glob("*.json"))]
-    calls = {
-        run.task: sorted((call.input_messages[0].content, call.run_inferred) for call in run.llm_interactions)  # type: ignore[type-var]
-        for run in runs
-    }
-    assert len(calls) == len(runs)
-    return Recorded(
-        calls, sum(len(run.gaps) for run in runs), re.findall(r"^.*\(logged once\)$", ended.stderr, re.MULTILINE)
-    )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PROVIDER": server.url, "PYTHONWARNINGS": ""}
+        processes = in_forks(programs, "import httpx, trace_recorder; trace_recorder.TrajectoryRecorder", environment)
+
+    def recorded_by(program: str) -> Recorded:
+        ended = processes[program]
+        assert ended.returncode == 0, ended.stderr
+        runs = [load(path) for path in sorted((places[program] / "trajectories").glob("*.json"))]
+        calls = {
+            run.task: sorted((call.input_messages[0].content, call.run_inferred) for call in run.llm_interactions)  # type: ignore[type-var]
+            for run in runs
+        }
+        assert len(calls) == len(runs)
+        warnings = re.findall(r"^.*\(logged once\)$", ended.stderr, re.MULTILINE)
+        return Recorded(calls, sum(len(run.gaps) for run in runs), warnings)
+
+    return recorded_by
 
 
 SCRIPTS = {
@@ -71,14 +79,14 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("program", SCRIPTS)
-def test_no_call_of_a_script_is_lost(program: str, tmp_path: Path) -> None:
+def test_no_call_of_a_script_is_lost(program: str, recorded_by: Runs) -> None:
     """Each call of a script is in its run, and is marked if its context does not name the run."""
-    assert recorded_by(program, tmp_path) == (SCRIPTS[program], 0, [])
+    assert recorded_by(program) == (SCRIPTS[program], 0, [])
 
 
-def test_no_call_of_a_notebook_is_lost(tmp_path: Path) -> None:
+def test_no_call_of_a_notebook_is_lost(recorded_by: Runs) -> None:
     """Cells have contexts of their own, and the run that one of them began has the calls of all."""
-    recorded = recorded_by("notebook", tmp_path)
+    recorded = recorded_by("notebook")
 
     assert recorded.calls.keys() == {"notebook"}
     assert [question for question, _ in recorded.calls["notebook"]] == [
@@ -99,9 +107,9 @@ NOT_ALONE = {
 
 
 @pytest.mark.parametrize("program", NOT_ALONE)
-def test_no_call_is_in_the_run_of_another(program: str, tmp_path: Path) -> None:
+def test_no_call_is_in_the_run_of_another(program: str, recorded_by: Runs) -> None:
     """A call without a context is in no run, leaves no gap in a run, and is logged once, with what to do."""
-    calls, gaps, warnings = recorded_by(program, tmp_path)
+    calls, gaps, warnings = recorded_by(program)
 
     assert (calls, gaps) == (NOT_ALONE[program], 0)
     [warning] = warnings
@@ -109,11 +117,11 @@ def test_no_call_is_in_the_run_of_another(program: str, tmp_path: Path) -> None:
     assert "recorder.wrap(client)" in warning
 
 
-def test_marks_without_a_context_belong_to_the_run_of_a_script(tmp_path: Path) -> None:
+def test_marks_without_a_context_belong_to_the_run_of_a_script(recorded_by: Runs, places: dict[str, Path]) -> None:
     """A step, a sub-agent, tools, an annotation and a reward in a thread are in the only run of a script."""
-    recorded_by("marks_in_a_thread", tmp_path)
+    recorded_by("marks_in_a_thread")
 
-    [run] = [load(path) for path in (tmp_path / "trajectories").glob("*.json")]
+    [run] = [load(path) for path in (places["marks_in_a_thread"] / "trajectories").glob("*.json")]
     [step] = run.agent_steps
     assert (step.agent, sorted(result.name or "" for result in step.tool_results)) == ("researcher", ["look", "search"])
     assert (run.annotations, [(reward.name, reward.value) for reward in run.rewards]) == (

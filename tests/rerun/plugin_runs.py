@@ -18,8 +18,7 @@ import pytest
 from tests.provider import Answer, Server, serving
 
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a6b5c"
-AGENT = '''
-import openai
+TOOL = """
 from pathlib import Path
 from trace_recorder import tool
 
@@ -30,6 +29,9 @@ def search(query):
     if query == "nothing":
         raise LookupError("nothing was found")
     return {"found": [query]}
+"""
+AGENT = '''
+import openai
 
 def run(*questions, **more):
     """Ask each question, and search for each answer."""
@@ -42,6 +44,23 @@ def run(*questions, **more):
             search(answers[-1])
     return answers
 '''
+LIGHT_AGENT = '''
+import os, sys
+sys.modules["httpx._main"] = None  # httpx's own command line takes half of the time that its import takes
+import httpx
+
+def run(*questions):
+    """Ask each question, and search for each answer."""
+    answers = []
+    with httpx.Client(base_url=os.environ["OPENAI_BASE_URL"]) as client:
+        for question in questions:
+            asked = {"model": "m", "messages": [{"role": "user", "content": question}]}
+            answer = client.post("/chat/completions", json=asked).raise_for_status().json()
+            answers.append(answer["choices"][0]["message"]["content"])
+            search(answers[-1])
+    return answers
+'''
+"""The agent in processes of their own, which take twice as long to import an SDK as to do all else."""
 
 
 def answered(text: str) -> Answer:
@@ -82,10 +101,15 @@ class Project:
         key: str | None = KEY,
     ) -> pytest.RunResult:
         """Run tests. The provider gives these answers, and repeats the last one. If `key` is None, no key is set."""
-        self.pytester.makepyfile(agent=AGENT, test_it=f"import pytest\nfrom agent import run\n\n{tests}")
+        agent = LIGHT_AGENT if subprocess else AGENT
+        self.pytester.makepyfile(agent=TOOL + agent, test_it=f"import pytest\nfrom agent import run\n\n{tests}")
         with serving(*map(answered, answers)) as server:
             self._point_to(server, key)
-            run = self.pytester.runpytest_subprocess if subprocess else self.pytester.runpytest_inprocess
+            run = self.pytester.runpytest_inprocess
+            if subprocess:  # without the plugins of all that is installed, whose imports take seconds
+                self.monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+                self.monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin -p pytest_trace_recorder")
+                run = self.pytester.runpytest_subprocess
             result = run("-p", "no:cacheprovider", *arguments)
         self.requests.append(len(server.requests))
         return result

@@ -20,7 +20,7 @@ from trace_recorder import load, open_index
 from trace_recorder.retention.pruning import prune
 
 OLD = ("old1", "old2")
-STEP = int(os.environ.get("TRACE_RECORDER_PRUNE_STEP", "3"))
+STEP = int(os.environ.get("TRACE_RECORDER_PRUNE_STEP", "5"))
 """Every so many calls, one is tried."""
 
 
