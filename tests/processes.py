@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from trace_recorder.recording.process import PARENT_VARIABLE, SESSION_VARIABLE
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -57,8 +59,12 @@ def in_forks(
     """Run the code of programs one after another, each in its directory, in a process of its own.
 
     The processes are forks of one that has run `imports`, because an import of an SDK takes as long as fifty programs.
-    Each ends as `python -c` does.
+    Each ends as `python -c` does. The environment may name a run that an earlier test has left open, which no program
+    gets.
     """
+    environment = {
+        name: value for name, value in environment.items() if name not in {PARENT_VARIABLE, SESSION_VARIABLE}
+    }
     with tempfile.TemporaryDirectory() as outputs:
         given = json.dumps([imports, {name: (code, str(place)) for name, (code, place) in programs.items()}, outputs])
         command = [sys.executable, "-c", _FORKING]

@@ -93,31 +93,18 @@ def test_a_large_request_in_an_event_loop_is_compared_once(tmp_path: Path) -> No
 MOST_LOCKS = [3, 4]
 """How often an agent's thread acquires a lock of the recorder for a plain call, and for a short stream."""
 TAKE_LOCKS = """
-    import json, sys, threading, time
+    import _thread, json, sys, threading, time
 
     taken = []
     wait, time.sleep = time.sleep, lambda _: threading.Event().wait()  # background threads end no pause
 
-    class Counted:
-        def __init__(self):
-            self.lock = RLock()
-            self.release, self._is_owned = self.lock.release, self.lock._is_owned
-
+    class Counted(_thread.RLock):
         def acquire(self, *arguments, **named):
             if threading.current_thread() is threading.main_thread():
                 taken.append(1)
-            return self.lock.acquire(*arguments, **named)
+            return super().acquire(*arguments, **named)
 
-        def __enter__(self):
-            return self.acquire()
-
-        def __exit__(self, *_):
-            self.release()
-
-    def new_lock():
-        return Counted() if sys._getframe(1).f_globals["__name__"] == "trace_recorder.locks" else RLock()
-
-    RLock, threading.RLock = threading.RLock, new_lock
+    _thread.RLock = Counted  # of which trace_recorder's locks are
     import httpx2
     from tests.limits import limited
     from trace_recorder.reading.live_document.document_thread import DocumentLimits, process_thread
