@@ -12,16 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from tests import histories
 from tests.attach.test_content import PLANTED, WORDS, _work
 from tests.cli.invoking import invoke, recorded
+from tests.counting import watch
 from tests.faults.killed_calls import Killer
 from tests.storage.content_tiers.texts import figures_of, found_in
 from trace_recorder import TrajectoryRecorder, load, load_all
 from trace_recorder.errors import SharingError, TrajectoryFormatError
 from trace_recorder.reading.validate import validate
+from trace_recorder.sharing.contents import shared_contents
 from trace_recorder.sharing.runs import RunToShare, runs_to_share
 from trace_recorder.sharing.shared_file import MOST_RUNS_IN_A_PAGE, SharePlan, write_shared_file
 from trace_recorder.storage.content_tiers.tiers import Content
+from trace_recorder.values.message_equality import json_key
 
 FORMS = ("zip", "html")
 
@@ -145,6 +149,19 @@ def test_a_directory_is_not_a_file(runs: list[Path], tmp_path: Path) -> None:
         result = invoke("share", *runs, "-o", tmp_path / "a.zip", "--content", "none", "--yes", *more)
         assert (result.exit_code, result.stdout) == (1, "")
         assert "is a directory: give the name of a file as -o" in result.output
+
+
+def test_each_message_is_read_once_for_the_summary(tmp_path: Path) -> None:
+    """Images are counted in the messages of a run, and not in each prompt that has them."""
+    histories.record(tmp_path / "run.json", histories.clock, 20)
+    names: list[str] = []
+    runs = [*runs_to_share([tmp_path / "run.json"], tmp_path)]
+
+    watch(lambda: shared_contents(runs, "full"), lambda frame: names.append(frame.f_code.co_name))
+
+    prompts = [call.input_messages or () for call in load(tmp_path / "run.json").llm_interactions]
+    assert sum(map(len, prompts)) > 10 * len(prompts)
+    assert names.count("parts_of") == len({json_key(message) for prompt in prompts for message in prompt})
 
 
 def test_a_page_has_few_runs(tmp_path: Path) -> None:

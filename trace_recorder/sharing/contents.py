@@ -22,7 +22,9 @@ from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
 from trace_recorder.storage.rewritten_journal import RewrittenJournal
 from trace_recorder.storage.text_edits import TextPlace
-from trace_recorder.values.content_parts import Image, images_of, parts_of
+from trace_recorder.values.content_parts import Image, Part, images_of, parts_of
+from trace_recorder.values.message_equality import json_key
+from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 
@@ -138,13 +140,14 @@ def _add_figures(contents: SharedContents, trajectory: Trajectory) -> None:
     contents.calls += len(trajectory.llm_interactions)
     contents.steps += len(trajectory.agent_steps)
     contents.tools.update(use.name for _, use in tool_uses_of(trajectory))
-    seen: set[str] = set()
+    sent = EqualMessages(json_key)
+    parts: list[Part] = []
     for call in trajectory.llm_interactions:
         contents.models.update(sorted({str(model) for model in (call.model, call.response.model) if model}))
         contents.tools.update(sorted({tool.name for tool in call.tools if tool.name} - contents.tools.keys()))
-        parts = [part for message in call.input_messages or () for part in parts_of(message)]
-        for part in (*parts, *images_of(call.response)):
-            if isinstance(part, Image) and part.address not in seen:
-                seen.add(part.address)
-                contents.images += 1
-                contents.image_bytes += len(part.data or "") * 3 // 4
+        sent.shared_numbers_of(call.input_messages or ())
+        parts += images_of(call.response)
+    parts += (part for message in sent.messages for part in parts_of(message))
+    images = {part.address: part for part in parts if isinstance(part, Image)}
+    contents.images += len(images)
+    contents.image_bytes += sum(len(image.data or "") * 3 // 4 for image in images.values())
