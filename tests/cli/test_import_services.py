@@ -134,6 +134,7 @@ def test_a_client_that_is_not_installed_is_named(service: str, tmp_path: Path) -
 @pytest.mark.usefixtures("terminal")
 def test_finished_traces_are_counted_on_a_terminal(tmp_path: Path) -> None:
     """The bar shows no total, because services do not say how many traces there are."""
+    from httpx import Client
     from langfuse.api import LangfuseAPI
 
     from trace_recorder.formats.langfuse.service import Langfuse
@@ -142,7 +143,7 @@ def test_finished_traces_are_counted_on_a_terminal(tmp_path: Path) -> None:
     importing = Importing(
         tmp_path, lambda total: Progress(total, stderr, clock=lambda: float(next(seconds)), seconds_without=0)
     )
-    with serving(LangfuseServer(3)) as address:
-        client = LangfuseAPI(base_url=address, username="a", password="b")  # noqa: S106
+    with serving(LangfuseServer(3)) as address, Client() as http:
+        client = LangfuseAPI(base_url=address, username="a", password="b", httpx_client=http)  # noqa: S106
         assert importing.fetch(Langfuse("demo", client))
     assert "3/?" in stderr.getvalue()

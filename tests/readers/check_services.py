@@ -40,6 +40,8 @@ PROJECT = (
     b'[{"id": "00000000-0000-0000-0000-000000000007", "tenant_id": "00000000-0000-0000-0000-000000000008",'
     b' "name": "default", "start_time": "2025-10-09T00:00:00", "reference_dataset_id": null}]'
 )
+NO_TOKENS = Tokens(0, 0, 0)
+"""The usage of a replayed answer."""
 ACCEPTED = b'{"accepted": 1, "rejected": 0, "errors": [], "results": []}'
 SCRIPTED = sorted((directory() / "contents" / "runs").glob("*.json"))
 
@@ -146,7 +148,8 @@ def conversations(calls: Iterator[tuple[list[Json], Json, Json, bool]], service:
         talk.failures += failed
         if not failed:
             _say(talk, answer, base)
-            talk.messages[-1].tokens = _tokens(usage, service)
+            counted = _tokens(usage, service)
+            talk.messages[-1].tokens = counted if counted != NO_TOKENS else None
         talks.append(talk)
     return talks
 
@@ -179,7 +182,7 @@ def contents(service: str, run: Path) -> None:
         ended = export(service, server.url, run)
         assert ended.returncode == 0, ended.stderr
         shown = conversations(CALLS[service](server), service, run.parent)
-    outcomes = compare(run.stem, "document", [], run.parent, lambda *_: shown)
+    outcomes = compare(run.stem, "otlp", [], run.parent, lambda *_: shown)
     assert not [one for one in outcomes if one.equal is not True], outcomes
 
 

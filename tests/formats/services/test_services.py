@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,27 +23,32 @@ from trace_recorder.formats.phoenix.service import Phoenix
 from trace_recorder.formats.trace_services import FetchError, TraceService, client_module
 
 
-def _langfuse(address: str, project: str) -> TraceService:
-    api = pytest.importorskip("langfuse.api")
-    return Langfuse(project, api.LangfuseAPI(base_url=address, username="pk-lf-public", password="sk-lf-secret-key"))
+@contextmanager
+def _langfuse(address: str, project: str) -> Iterator[TraceService]:
+    """Close the connections: the client has no method that closes them."""
+    api, httpx = pytest.importorskip("langfuse.api"), pytest.importorskip("httpx")
+    keys = {"username": "pk-lf-public", "password": "sk-lf-secret-key"}
+    with httpx.Client() as http:
+        yield Langfuse(project, api.LangfuseAPI(base_url=address, httpx_client=http, **keys))
 
 
-def _langsmith(address: str, project: str) -> TraceService:
+@contextmanager
+def _langsmith(address: str, project: str) -> Iterator[TraceService]:
     langsmith = pytest.importorskip("langsmith")
     retries = {"total": 0}
-    client = langsmith.Client(
-        api_url=address, api_key="lsv2_secret-key", auto_batch_tracing=False, retry_config=_retry(**retries)
-    )
-    return LangSmith(project, client)
+    settings = {"auto_batch_tracing": False, "retry_config": _retry(**retries)}
+    with closing(langsmith.Client(api_url=address, api_key="lsv2_secret-key", **settings)) as client:
+        yield LangSmith(project, client)
 
 
 def _retry(**settings: int) -> object:
     return pytest.importorskip("urllib3.util").Retry(**settings)
 
 
-def _phoenix(address: str, project: str) -> TraceService:
+@contextmanager
+def _phoenix(address: str, project: str) -> Iterator[TraceService]:
     client = pytest.importorskip("phoenix.client").Client(base_url=address, api_key="secret-key")
-    return Phoenix(project, client)
+    yield Phoenix(project, client)
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,14 @@ class Kind:
     """A kind of service: its stand-in, and the constructor of its real client."""
 
     server: Callable[[int], StandIn]
-    service: Callable[[str, str], TraceService]
+    service: Callable[[str, str], AbstractContextManager[TraceService]]
 
     @contextmanager
     def with_traces(self, count: int, project: str = "demo") -> Iterator[tuple[StandIn, TraceService]]:
         """Serve a project with this many traces."""
         kept = self.server(count)
-        with serving(kept) as address:
-            yield kept, self.service(address, project)
+        with serving(kept) as address, self.service(address, project) as service:
+            yield kept, service
 
 
 KINDS = {
@@ -187,9 +192,9 @@ def test_a_project_that_does_not_exist_is_named(kind: Kind, tmp_path: Path) -> N
 def test_a_missing_service_is_reported_in_one_sentence(kind: Kind, tmp_path: Path) -> None:
     with serving(kind.server(0)) as address:
         pass
-    service = kind.service(address, "demo")
-    with pytest.raises(FetchError, match=f"{service.address}: the service did not answer"):
-        _done(import_traces(service, tmp_path))
+    with kind.service(address, "demo") as service:
+        with pytest.raises(FetchError, match=f"{service.address}: the service did not answer"):
+            _done(import_traces(service, tmp_path))
 
 
 def test_a_run_has_everything_that_langfuse_has_of_its_trace(tmp_path: Path) -> None:
@@ -263,6 +268,18 @@ def test_both_interfaces_of_langsmith_give_the_same_run(tmp_path: Path) -> None:
             json.dumps([interaction.response.to_document(), len(interaction.input_messages), run.final_result, calls])
         )
     assert told[0] == told[1]
+
+
+def test_an_import_has_langsmith_trace_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that traces has a thread that asks the service by itself, also without a key."""
+    pytest.importorskip("langsmith")
+    monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
+    with serving(LangSmithServer(1)) as address:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", address)
+        service = LangSmith("demo")
+        assert _done(import_traces(service, tmp_path)) == ["written"]
+        with closing(service.client):
+            assert service.client.tracing_queue is None
 
 
 def test_a_missing_document_is_written_by_the_next_import(tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ class LangSmith:
 
     def _connected(self) -> Payload:
         if self.client is None:
-            client = client_module("langsmith", "langsmith").Client()
+            # A client that traces has a thread, which asks the service by itself, and does so without a key.
+            client = client_module("langsmith", "langsmith").Client(auto_batch_tracing=False)
             if not client.api_key and _PUBLIC in str(client.api_url):
                 raise FetchError(_NO_KEY)
             self.client = client
