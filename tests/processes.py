@@ -34,7 +34,7 @@ def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 _FORKING = """
-import json, os, sys
+import json, os, sys, types
 imports, programs, outputs = json.load(sys.stdin)
 exec(imports, {})
 codes = {}
@@ -45,7 +45,8 @@ for name, (code, place) in programs.items():
         for number in (1, 2):
             os.dup2(os.open(f"{outputs}/{len(codes)}.{number}", os.O_WRONLY | os.O_CREAT), number)
         sys.argv = ["-c"]
-        exec(compile(code, "<string>", "exec"))
+        main = sys.modules["__main__"] = types.ModuleType("__main__")  # without the names of this program
+        exec(compile(code, "<string>", "exec"), vars(main))
         break
     codes[name] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 else:

@@ -43,7 +43,7 @@ def link_required(package: Distribution, extras: set[str], place: Path) -> None:
 
 
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, outside_environment: dict[str, str]) -> None:
-    """A wheel of this tree, installed with its openai extra and nothing else, runs the README's first example.
+    """A wheel of this tree, with what its openai extra requires and nothing else, runs the README's first example.
 
     The pytest plugin is a module of its own in it, and the viewer's built page is there.
     """

@@ -1,7 +1,7 @@
 """Processes that create others while they record, in each possible way; each function is one.
 
-`serve(FUNCTION, DIRECTORY, ADDRESS)` records to DIRECTORY/run.json. The name of the asking process is
-the first word of each question. A child that hangs prints where, and is ended. Its parent then exits with 1.
+`serve(FUNCTION, DIRECTORY, ADDRESS)` records to DIRECTORY/run.json. The name of the asking process is the first
+word of each question. A child that hangs prints where, and is ended. Its parent then exits with 1.
 """
 
 from __future__ import annotations

@@ -101,16 +101,16 @@ def test_a_handler_s_exception_comes_out_of_a_thread_s_start(function: str, even
 def test_a_handler_s_exception_comes_out_if_the_thread_already_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPython 3.11 then raises a KeyError, because it searches for the thread among those that have not started."""
     name = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
-    start = getattr(threading, name)
+    start, ran = getattr(threading, name), threading.Event()
 
     def start_and_be_interrupted(*arguments: object, **options: object) -> None:
         start(*arguments, **options)
-        time.sleep(0.05)
+        ran.wait()
         raise StopError
 
     monkeypatch.setattr(threading, name, start_and_be_interrupted)
     with pytest.raises(StopError):
-        start_thread(lambda: None, "test")
+        start_thread(ran.set, "test")
 
 
 class StopError(Exception):

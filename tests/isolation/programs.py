@@ -1,7 +1,6 @@
 """Small programs for `test_whose_run.py`: scripts, services and a notebook, each run in a process of its own.
 
-Every program asks through clients at module level, which follow
-the context.
+Every program asks through clients at module level, which follow the context.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trace_recorder.catalog.index import RunIndex
-from trace_recorder.retention.removed_texts import MASK, MASKS, RemovedTexts, mask_bytes
+from trace_recorder.retention.removed_texts import MASK, RemovedTexts, mask_bytes
 from trace_recorder.retention.spelled_texts import Span
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.journal_reader import Record, data_span, read_records
 from trace_recorder.storage.redaction.json_strings import decode_string
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK
 from trace_recorder.storage.rewritten_journal import ENCODED_STREAM, RewrittenJournal
 from trace_recorder.storage.text_edits import JsonToken, edit_json, json_tokens
 
@@ -103,7 +104,7 @@ def spans_in(text: str, removed: RemovedTexts) -> Sequence[Span]:
     spans = [span for each in removed.texts for span in each.spans(text)]
     spans += [(edit.start, edit.end) for each in removed.texts for edit in each.in_base64(text, mask_bytes)]
     if spans and MASK[:10] in text:
-        masks = [mask.span() for mask in MASKS.finditer(text)]
+        masks = [mask.span() for mask in ANY_MASK.finditer(text)]
         spans = [(start, end) for start, end in spans if not any(s <= start and end <= e for s, e in masks)]
     return spans
 

@@ -18,7 +18,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.redaction.encodings import encoded_secrets, text_of_word
 from trace_recorder.storage.redaction.first_look import Look
-from trace_recorder.storage.redaction.secret_spans import ENCODED, KNOWN, NO_SPANS, Secret
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK, ENCODED, KNOWN, NO_SPANS, Secret
 from trace_recorder.storage.redaction.split_secrets import common_length
 from trace_recorder.storage.text_edits import (
     Edit,
@@ -34,8 +34,6 @@ MASK = "[REDACTED:removed]"
 Change = Callable[[str], str]
 """A function of the user: it gets a text, and returns it changed."""
 DAMAGED = "damaged"
-MASKS = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}\]")
-"""Matches a mask, also the one that the second of two equal names gets."""
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24}|%")
 """Matches a text that may have an encoded word. `Look` takes longer."""
 _NUMBER_DIGITS = 5
@@ -137,7 +135,7 @@ class RemovedTexts:
 
     def _plain_spans(self, text: str) -> Iterator[Span]:
         """Yield the texts and the matches in a text that are not encoded. A mask is not removed again."""
-        masks = [mask.span() for mask in MASKS.finditer(text)] if "[REDACTED:" in text else []
+        masks = [mask.span() for mask in ANY_MASK.finditer(text)] if "[REDACTED:" in text else []
         for removed in self.texts:
             for start, end in removed.spans(text):
                 if not any(first <= start and end <= last for first, last in masks):

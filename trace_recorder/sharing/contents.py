@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from trace_recorder.facts import StartFact
@@ -22,7 +23,7 @@ from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
 from trace_recorder.storage.rewritten_journal import RewrittenJournal
 from trace_recorder.storage.text_edits import TextPlace
-from trace_recorder.values.content_parts import Image, Part, images_of, parts_of
+from trace_recorder.values.content_parts import Image, images_of, parts_of
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.tool_uses import tool_uses_of
@@ -141,13 +142,12 @@ def _add_figures(contents: SharedContents, trajectory: Trajectory) -> None:
     contents.steps += len(trajectory.agent_steps)
     contents.tools.update(use.name for _, use in tool_uses_of(trajectory))
     sent = EqualMessages(json_key)
-    parts: list[Part] = []
     for call in trajectory.llm_interactions:
         contents.models.update(sorted({str(model) for model in (call.model, call.response.model) if model}))
         contents.tools.update(sorted({tool.name for tool in call.tools if tool.name} - contents.tools.keys()))
         sent.shared_numbers_of(call.input_messages or ())
-        parts += images_of(call.response)
-    parts += (part for message in sent.messages for part in parts_of(message))
-    images = {part.address: part for part in parts if isinstance(part, Image)}
+    messages = chain.from_iterable(map(parts_of, sent.messages))
+    answers = chain.from_iterable(images_of(call.response) for call in trajectory.llm_interactions)
+    images = {part.address: part for part in chain(messages, answers) if isinstance(part, Image)}
     contents.images += len(images)
     contents.image_bytes += sum(len(image.data or "") * 3 // 4 for image in images.values())

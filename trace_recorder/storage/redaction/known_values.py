@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.first_look import any_word, latin_bytes
-from trace_recorder.storage.redaction.secret_spans import KNOWN, MASK, Secret, Spans, join, replace
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK, KNOWN, Secret, Spans, join, replace
 
 if TYPE_CHECKING:
     from trace_recorder.storage.redaction.identities import Identities
@@ -311,7 +311,7 @@ class KnownSecrets:
         spans = join(spans)
         if not spans or "[REDACTED:" not in text:
             return spans
-        masks = Spans(Secret(*mask.span(), KNOWN) for mask in MASK.finditer(text))
+        masks = Spans(Secret(*mask.span(), KNOWN) for mask in ANY_MASK.finditer(text))
         return [secret for secret in spans if not masks.overlaps(secret.start, secret.end)]
 
     def mask(self, text: str, *, names: bool = False) -> str:

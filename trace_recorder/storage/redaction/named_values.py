@@ -42,7 +42,7 @@ from trace_recorder.storage.redaction.name_patterns import (
     SCHEME_THERE,
     XML,
 )
-from trace_recorder.storage.redaction.secret_spans import MASK, Spans
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK, Spans
 from trace_recorder.values.structs import Struct
 
 Span = tuple[int, int]
@@ -287,7 +287,7 @@ _ESCAPE = lazy_pattern(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9
 
 def has_cookies(value: str) -> bool:
     """Return whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
-    return COOKIE_LIST.match(MASK.sub("", value[:_MOST_OF_COOKIES])) is not None
+    return COOKIE_LIST.match(ANY_MASK.sub("", value[:_MOST_OF_COOKIES])) is not None
 
 
 def cookies_of(name_match: NameMatch, spans: Spans) -> Span | None:

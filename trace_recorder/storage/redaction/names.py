@@ -42,7 +42,7 @@ from trace_recorder.storage.redaction.named_values import (
     notation_behind_blank,
     value_of,
 )
-from trace_recorder.storage.redaction.secret_spans import ASSIGNED, LONGEST_MASK, MASK, NO_SPANS, Secret, Spans
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK, ASSIGNED, LONGEST_MASK, NO_SPANS, Secret, Spans
 from trace_recorder.values.json_text import COLON
 from trace_recorder.values.structs import Struct
 
@@ -282,5 +282,5 @@ def _secret_after(name_match: NameMatch, is_known: Is, spans: Spans, density: De
 
 def _is_in_mask(text: str, position: int) -> bool:
     begin = text.rfind("[REDACTED:", max(0, position - LONGEST_MASK), position)
-    mask = MASK.match(text, begin) if begin >= 0 else None
+    mask = ANY_MASK.match(text, begin) if begin >= 0 else None
     return mask is not None and position < mask.end()

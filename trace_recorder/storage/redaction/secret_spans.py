@@ -33,9 +33,13 @@ is a part of a text with too many beginnings of keys.
 """
 MASKS = tuple(f"[REDACTED:{kind}]" for kind in KINDS)
 """The mask of each kind. A mask has no quote and no backslash, so that JSON stays JSON."""
-MASK = lazy_pattern(r"\[REDACTED:[a-z0-9-]{1,40}\]")
-"""Matches a whole mask. A text may also have the beginning of a mask alone, with any text after it."""
-LONGEST_MASK = 51
+_LONGEST_KIND = 40
+ANY_MASK = lazy_pattern(rf"\[REDACTED:[a-z0-9-]{{1,{_LONGEST_KIND}}}\]")
+"""Matches a whole mask, also the one that the second of two equal names gets.
+
+A text may also have the beginning of a mask alone, with any text after it.
+"""
+LONGEST_MASK = len("[REDACTED:]") + _LONGEST_KIND
 
 
 class Secret(Struct, frozen=True, gc=False):
