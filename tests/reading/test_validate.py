@@ -89,6 +89,19 @@ def test_a_run_without_an_end_has_only_notes(tmp_path: Path) -> None:
     assert validate(in_flight(tmp_path)).findings == (GOES_ON, behind)
 
 
+@pytest.mark.parametrize("kind", ["openai-key", "intra42-secret", "mem0-key"])
+def test_a_secret_that_a_stream_spells_over_several_events_is_no_difference(kind: str, tmp_path: Path) -> None:
+    """Such a secret is masked in the assembled response only."""
+
+    def masked(fields: dict[str, Payload]) -> None:
+        if fields["kind"] == "llm_response" and fields["data"].get("assembled"):
+            fields["data"]["assembled"]["choices"][0]["message"]["content"] = f"[REDACTED:{kind}]k"
+
+    change(small(tmp_path / "run.jsonl"), masked)
+
+    assert errors(validate(tmp_path / "run.jsonl")) == []
+
+
 @pytest.mark.parametrize("covered", [-1, 1.0, "1", None, True, {"__type__": "int", "repr": "1"}])
 def test_a_number_of_records_that_is_no_count_is_an_error(covered: Payload, tmp_path: Path) -> None:
     path = captured(tmp_path).with_suffix(".json")

@@ -31,7 +31,6 @@ from trace_recorder.facts import (
     RedactionFact,
     StartFact,
 )
-from trace_recorder.lazy_patterns import lazy_pattern
 from trace_recorder.reading.call_facts import CallFacts
 from trace_recorder.reading.document import from_document
 from trace_recorder.reading.document_agreement import first_difference
@@ -44,13 +43,13 @@ from trace_recorder.storage import journal_reader, paths
 from trace_recorder.storage.byte_order_marks import without_mark
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import VERSION, BadLine, Record
+from trace_recorder.storage.redaction.secret_spans import ANY_MASK
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, parse
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
-_MASK = lazy_pattern(r"\[REDACTED:[a-z-]+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +294,7 @@ def _are_equal(written: Payload, again: Payload) -> bool:
     If a secret spans several events of the stream, it is not masked in `again`.
     """
     first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
-    return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
+    return first == second or bool(re.fullmatch(".+?".join(map(re.escape, ANY_MASK.split(first))), second, re.DOTALL))
 
 
 def _place_of(record: Record) -> str:
