@@ -272,7 +272,7 @@ def test_a_user_s_file_is_never_overwritten(tmp_path: Path, is_database: bool) -
     other = run
     if is_database:
         other = tmp_path / "app.sqlite3"
-        with sqlite3.connect(other) as connection:
+        with closing(sqlite3.connect(other)) as connection:
             connection.execute("CREATE TABLE mine (number)")
     before = other.read_bytes()
     (tmp_path / INDEX_NAME).symlink_to(other)

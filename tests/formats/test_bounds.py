@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -198,12 +199,11 @@ def test_members_that_share_their_bytes_are_read_once(tmp_path: Path) -> None:
 
 
 def database(path: Path, column: str) -> None:
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute(f"create table responses (id, model, prompt, response, conversation_id, {column})")
         made.executemany(
             "insert into responses (id, model, response) values (?, 'm', 'a')", [[f"{n}"] for n in range(200)]
         )
-    made.close()
 
 
 def test_a_computed_column_is_not_read(tmp_path: Path) -> None:
