@@ -21,7 +21,7 @@ from tests.faults import bedrock_calls
 from tests.faults.answering import Provider, answer_to
 from tests.faults.refusing import environment
 from tests.faults.unlucky import FAULTS, LENGTH, LIBRARIES, ON_A_MOUNT, REFUSING, questions
-from tests.processes import ROOT, in_forks
+from tests.processes import OPENAI_RECORDS, ROOT, in_forks
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.reading.validate import validate
 
@@ -77,11 +77,13 @@ def _ended_in_forks(
     for fault, phases in cases:
         directory = _directory(place, fault, phases)
         directory.mkdir(parents=True)
-        code = f"from tests.faults.unlucky import run; run(*{_arguments(fault, phases, directory, provider, library)!r})"
+        code = (
+            f"from tests.faults.unlucky import run; run(*{_arguments(fault, phases, directory, provider, library)!r})"
+        )
         programs[f"{fault}, {phases}"] = (code, ROOT)
-    imports = "import tests.faults.unlucky"
+    imports = f"{OPENAI_RECORDS}\nimport tests.faults.unlucky"
     if library in bedrock_calls.LIBRARIES:
-        imports += f"; from tests.faults.bedrock_calls import warm_up; warm_up({library!r})"
+        imports += f"\nfrom tests.faults.bedrock_calls import warm_up\nwarm_up({library!r})"
     ended = in_forks(programs, imports, os.environ)
     return dict(zip(cases, ended.values(), strict=True))
 

@@ -24,10 +24,10 @@ def check_damaged(path: Path, data: bytes) -> None:
     """Read damaged forms of a file.
 
     Check that each is read, or refused with a TrajectoryFormatError that a reader raises itself. CI cuts and flips at
-    every twelfth place, and at other places in files of other lengths. It puts a wrong value into each member once.
+    every sixth place, and at other places in files of other lengths. It puts a wrong value into each member once.
     """
     retyped = _some(covering([*_retyped(data)], _Retyped.kinds))
-    elsewhere = part_of((*_cut(data), *_flipped(data)), 12, len(data) % 12)
+    elsewhere = part_of((*_cut(data), *_flipped(data)), 6, len(data) % 6)
     for damaged in (*elsewhere, *map(_Retyped.encoded, retyped)):
         path.write_bytes(damaged)
         error = _unexpected_error(path)
