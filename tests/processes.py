@@ -54,6 +54,19 @@ else:
 """
 
 
+RECORDS = """
+import pkgutil
+import trace_recorder.attach.unassigned, trace_recorder.dialects, trace_recorder.reading.live_document.document_calls
+trace_recorder.TrajectoryRecorder, trace_recorder.wrap
+for module in pkgutil.iter_modules(trace_recorder.dialects.__path__, "trace_recorder.dialects."):
+    __import__(module.name)
+"""
+"""For `in_forks`: imports what the first recorded call imports, which takes five times as long as the call."""
+HTTPX_RECORDS = f"import httpx\nhttpx.Client(trust_env=False).close(){RECORDS}"
+OPENAI_RECORDS = f"import openai\nopenai.OpenAI(api_key='k').chat.completions.create{RECORDS}"
+"""Likewise, with a client of the library, because it imports its transports with the first client."""
+
+
 def in_forks(
     programs: Mapping[str, tuple[str, Path]], imports: str, environment: Mapping[str, str]
 ) -> dict[str, subprocess.CompletedProcess[str]]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tests.cli.invoking import invoke, recorded
 from tests.cli.program import program
 from tests.data.recorded import captured
+from tests.processes import ROOT, in_forks
 from trace_recorder import TraceRecorderError, Trajectory, TrajectoryFormatError, load
 from trace_recorder.cli.read_files import UnreadableError, process
 from trace_recorder.figures.stats import Stats
@@ -323,38 +324,65 @@ def piped(arguments: list[str], to: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-@pytest.mark.parametrize("command", [name for name in COMMANDS if "-o" not in COMMANDS[name]])
-def test_a_full_disk_is_reported(command: str, tmp_path: Path) -> None:
-    """If the disk is full, the program prints one sentence and exits with 1, for short and long outputs."""
-    recorded(tmp_path / "runs" / "a.json", "word " * 30_000)
-    (tmp_path / "one.py").write_text(ONE)
-    name, *options = COMMANDS[command]
-    options = [option.replace("one.py", str(tmp_path / "one.py")) for option in options]
+TO_A_FULL_DISK = """
+import os, runpy, sys
+for number in {streams}:
+    os.dup2(os.open("/dev/full", os.O_WRONLY), number)
+sys.argv[1:] = {arguments}
+runpy.run_module("trace_recorder", run_name="__main__")
+"""
+IMPORTED = """
+import genai_prices.data_snapshot, pydantic.main, pydantic.type_adapter, rich.console, typer.main
+from trace_recorder.cli import entry
+from trace_recorder.cli.app import app_of
+for name in ("list", "show", "validate", "stats", "score", "find", "grep", "diff", "export"):
+    app_of([name])
+"""
+SEARCHES = ("find", "grep", "diff")
 
-    code, said = piped([name, str(tmp_path / "runs"), *options], "> /dev/full")
-    assert (code, said) == (1, "trace-recorder: stdout: No space left on device\n")
 
+@pytest.fixture(scope="module")
+def full_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """Run the program with its stdout, or both streams, on a full disk. Return its exit codes and what it says.
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-@pytest.mark.parametrize("command", ["find", "grep", "diff"])
-def test_a_full_disk_is_not_an_answer(command: str, tmp_path: Path) -> None:
-    """`find`, `grep` and `diff` exit with 2 if the disk is full, because 1 means "no match" or "different"."""
+    The processes are forks of one, because its imports take most of the time of a command.
+    """
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    place = tmp_path_factory.mktemp("full")
+    (place / "one.py").write_text(ONE)
+    recorded(place / "runs" / "a.json", "word " * 30_000)
     for name in ("a", "b"):
-        recorded(tmp_path / f"{name}.json", f"word {name}")
-    arguments = [str(tmp_path / "a.json"), str(tmp_path / "b.json")] if command == "diff" else ["word", str(tmp_path)]
+        recorded(place / f"{name}.json", f"word {name}")
+    cases = {name: [command[0], "runs", *command[1:]] for name, command in COMMANDS.items() if "-o" not in command}
+    cases |= {"find": ["find", "word", "."], "grep": ["grep", "word", "."], "diff": ["diff", "a.json", "b.json"]}
+    cases |= {f"{name} 2>&1": cases[name] for name in SEARCHES}
+    cases |= {"rows": ["export", "a.json", "-f", "openai"]}
+    programs = {
+        name: (TO_A_FULL_DISK.format(streams=(1, 2) if "2>&1" in name else (1,), arguments=arguments), place)
+        for name, arguments in cases.items()
+    }
+    ended = in_forks(programs, IMPORTED, {**os.environ, "PYTHONPATH": str(ROOT)})
+    return {name: (done.returncode, done.stderr) for name, done in ended.items()}
 
-    code, said = piped([command, *arguments], "> /dev/full")
-    assert (code, said) == (2, "trace-recorder: stdout: No space left on device\n")
-    assert piped([command, *arguments], "> /dev/full 2>&1")[0] == 2
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if "-o" not in COMMANDS[name]])
+def test_a_full_disk_is_reported(command: str, full_disk: dict[str, tuple[int, str]]) -> None:
+    """If the disk is full, the program prints one sentence and exits with 1, for short and long outputs."""
+    assert full_disk[command] == (1, "trace-recorder: stdout: No space left on device\n")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_a_full_disk_is_reported_for_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", SEARCHES)
+def test_a_full_disk_is_not_an_answer(command: str, full_disk: dict[str, tuple[int, str]]) -> None:
+    """`find`, `grep` and `diff` exit with 2 if the disk is full, because 1 means "no match" or "different"."""
+    assert full_disk[command] == (2, "trace-recorder: stdout: No space left on device\n")
+    assert full_disk[f"{command} 2>&1"] == (2, "")
+
+
+def test_a_full_disk_is_reported_for_rows(full_disk: dict[str, tuple[int, str]]) -> None:
     """An export of rows to a full disk reports the failure, on stdout and in a file."""
-    recorded(tmp_path / "a.json")
+    code, said = full_disk["rows"]
 
-    code, said = piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")
     assert (code, said.splitlines()[-1]) == (1, "trace-recorder: stdout: No space left on device")
     assert "Traceback" not in said
 

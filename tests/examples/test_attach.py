@@ -12,7 +12,7 @@ import pytest
 from tests.examples.attach_page import PAGE, blocks
 from tests.examples.environment import environment
 from tests.journals import records_of
-from tests.processes import in_forks
+from tests.processes import OPENAI_RECORDS, in_forks
 from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
@@ -67,7 +67,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
     programs = {name: (BEFORE.get(name, AGENT) + code[name], place) for name, place in places.items()}
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path_factory.mktemp("commands"))
-        ended = in_forks(programs, "import openai, trace_recorder; trace_recorder.TrajectoryRecorder", surroundings)
+        ended = in_forks(programs, OPENAI_RECORDS, surroundings)
     return {heading: Done(ended[heading], place) for heading, place in places.items()}
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.examples.environment import environment
-from tests.processes import ROOT, in_forks
+from tests.processes import OPENAI_RECORDS, ROOT, in_forks
 from tests.provider import CHAT, plain, serving
 
 PAGE = (ROOT / "docs" / "replay.md").read_text(encoding="utf-8")
@@ -30,6 +30,6 @@ def test_every_block_runs(tmp_path: Path) -> None:
 def run(blocks: list[str], surroundings: dict[str, str], place: Path) -> list[str]:
     """Run blocks, which must succeed without output on stderr, and return their outputs."""
     programs = {str(number): (AGENT + block, place) for number, block in enumerate(blocks)}
-    ended = in_forks(programs, "import openai, trace_recorder; trace_recorder.TrajectoryRecorder", surroundings)
+    ended = in_forks(programs, OPENAI_RECORDS, surroundings)
     assert [(done.returncode, done.stderr) for done in ended.values()] == [(0, "")] * len(blocks)
     return [done.stdout for done in ended.values()]

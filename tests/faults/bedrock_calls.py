@@ -28,6 +28,13 @@ def _session(library: str) -> Payload:
     return import_module("boto3").Session() if library == "boto3" else import_module("aiobotocore.session").AioSession()
 
 
+def warm_up(library: str) -> None:
+    """Import a library, and read its description of the service. Forks of this process then need not do so."""
+    session = _session(library)
+    if library == "boto3":
+        session.client("bedrock-runtime", **_arguments("http://127.0.0.1:9")).close()
+
+
 def _arguments(address: str) -> dict[str, Payload]:
     kind = import_module("botocore.config").Config if not find_spec("aiobotocore") else None
     config = (kind or import_module("aiobotocore.config").AioConfig)(retries={"max_attempts": 1})

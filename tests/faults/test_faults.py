@@ -5,20 +5,23 @@ possible is written.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.faults import bedrock_calls
 from tests.faults.answering import Provider, answer_to
 from tests.faults.refusing import environment
 from tests.faults.unlucky import FAULTS, LENGTH, LIBRARIES, ON_A_MOUNT, REFUSING, questions
-from tests.processes import ROOT
+from tests.processes import OPENAI_RECORDS, ROOT, in_forks
 from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.reading.validate import validate
 
@@ -43,21 +46,54 @@ class Endured:
         return load(self.document)
 
 
-def endure(fault: str, phases: str, directory: Path, provider: Provider, library: str = "openai") -> Endured:
-    """Run an agent that has a fault. Skip the test if the fault cannot be produced."""
+def _needs_its_own_process(fault: str) -> bool:
+    return fault in ON_A_MOUNT or fault in REFUSING
+
+
+def _arguments(fault: str, phases: str, directory: Path, provider: Provider, library: str) -> list[str]:
+    return [library, fault, phases, str(directory / "trajectories"), provider.address_for("unlucky")]
+
+
+def _ended_alone(arguments: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run an agent in a new process, on a mount or with a library that refuses system calls."""
+    fault = arguments[1]
     apart = ["unshare", "--mount"] if fault in ON_A_MOUNT else []
-    place = directory / "trajectories"
-    arguments = [sys.executable, "-m", "tests.faults.unlucky", library, fault, phases, place]
-    arguments.append(provider.address_for("unlucky"))
     env = environment(directory) if fault in REFUSING else None
+    command = [*apart, sys.executable, "-m", "tests.faults.unlucky", *arguments]
     try:
-        ended = subprocess.run(
-            [*apart, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False
-        )
+        ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
     except FileNotFoundError as error:
         pytest.skip(f"{fault}: {error}")
     if apart and ended.returncode and "unshare" in ended.stderr:
         pytest.skip(f"{fault}: {ended.stderr}")
+    return ended
+
+
+def _ended_in_forks(
+    cases: list[tuple[str, str]], place: Path, provider: Provider, library: str
+) -> dict[tuple[str, str], subprocess.CompletedProcess[str]]:
+    """Run the agents of these faults and phases, which need nothing around their process."""
+    programs = {}
+    for fault, phases in cases:
+        directory = _directory(place, fault, phases)
+        directory.mkdir(parents=True)
+        code = (
+            f"from tests.faults.unlucky import run; run(*{_arguments(fault, phases, directory, provider, library)!r})"
+        )
+        programs[f"{fault}, {phases}"] = (code, ROOT)
+    imports = f"{OPENAI_RECORDS}\nimport tests.faults.unlucky"
+    if library in bedrock_calls.LIBRARIES:
+        imports += f"\nfrom tests.faults.bedrock_calls import warm_up\nwarm_up({library!r})"
+    ended = in_forks(programs, imports, os.environ)
+    return dict(zip(cases, ended.values(), strict=True))
+
+
+def _directory(place: Path, fault: str, phases: str) -> Path:
+    return place / f"{fault} {phases}".replace(" ", "-")  # LD_PRELOAD separates names by blanks
+
+
+def _read(fault: str, directory: Path, ended: subprocess.CompletedProcess[str]) -> Endured:
+    """Return what an agent had to endure. Skip the test if the fault cannot be produced."""
     told = json.loads(ended.stdout or '{"answers": [], "log": []}')
     if "unavailable" in told:
         pytest.skip(f"{fault}: {told['unavailable']}")
@@ -65,16 +101,43 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider, library
     return Endured(fault, ended.returncode, ended.stderr, told["answers"], told["log"], left)
 
 
-@pytest.fixture(scope="module", params=product(LIBRARIES, FAULTS), ids=" ".join)
-def endured(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Endured]:
-    """An agent that had each of the faults for a while, by each library.
+Endure = Callable[[str, str, str], Endured]
+WHOLE, UNTIL_THE_FAULT = "before during after", "before during"
+ENDING = ("limited size", "no descriptors", "immutable directory", "removed directory")
+"""The faults during which a run of openai's SDK ends."""
 
-    Its files are on a disk, because a file system in memory lets an open file be written although the file is
-    immutable.
+
+@pytest.fixture(scope="module")
+def endure(provider: Provider) -> Iterator[Endure]:
+    """A function that runs an agent with a library, a fault, and phases.
+
+    The agents of a library are forks of one process, because the imports take longer than an agent. Their files are on
+    a disk, because a file system in memory lets an open file be written although the file is immutable.
     """
     with tempfile.TemporaryDirectory(dir="/var/tmp" if Path("/var/tmp").is_dir() else None) as directory:
-        library, fault = request.param
-        yield endure(fault, "before during after", Path(directory), provider, library)
+
+        @cache
+        def in_forks_of(library: str) -> dict[tuple[str, str], subprocess.CompletedProcess[str]]:
+            cases = [(fault, WHOLE) for fault in FAULTS if not _needs_its_own_process(fault)]
+            if library == "openai":
+                cases += [(fault, UNTIL_THE_FAULT) for fault in ENDING]
+            return _ended_in_forks(cases, Path(directory, library), provider, library)
+
+        def endure(library: str, fault: str, phases: str) -> Endured:
+            place = _directory(Path(directory, library), fault, phases)
+            if not _needs_its_own_process(fault):
+                return _read(fault, place, in_forks_of(library)[fault, phases])
+            place.mkdir(parents=True)
+            return _read(fault, place, _ended_alone(_arguments(fault, phases, place, provider, library), place))
+
+        yield endure
+
+
+@pytest.fixture(scope="module", params=product(LIBRARIES, FAULTS), ids=" ".join)
+def endured(request: pytest.FixtureRequest, endure: Endure) -> Endured:
+    """An agent that had each of the faults for a while, by each library."""
+    library, fault = request.param
+    return endure(library, fault, WHOLE)
 
 
 def whole(phase: str) -> list[tuple[str, bool, str]]:
@@ -129,10 +192,10 @@ def test_records_that_could_not_be_written_are_gaps(endured: Endured) -> None:
     assert (len(facts) >= len(missing), bool(facts)) == (True, bool(missing))
 
 
-@pytest.mark.parametrize("fault", ["limited size", "no descriptors", "immutable directory", "removed directory"])
-def test_a_run_may_end_during_a_fault(fault: str, tmp_path: Path, provider: Provider) -> None:
+@pytest.mark.parametrize("fault", ENDING)
+def test_a_run_may_end_during_a_fault(fault: str, endure: Endure) -> None:
     """The agent ends as without a recorder, and the earlier records remain."""
-    endured = endure(fault, "before during", tmp_path, provider)
+    endured = endure("openai", fault, UNTIL_THE_FAULT)
 
     expected = [answer_to(one, LENGTH) for phase in ("before", "during") for one in questions(phase)]
     assert (endured.returncode, endured.stderr, endured.answers) == (0, "", expected)

@@ -206,13 +206,14 @@ def endure(library: str, fault: str, phases: list[str], directory: Path, address
     return {"answers": answers, "log": told.messages}
 
 
-def main(library: str, fault: str, phases: list[str], directory: Path, address: str) -> None:
+def run(library: str, fault: str, phases: str, place: str, address: str) -> None:
     """Run the agent with a fault, and report the results."""
+    directory = Path(place)
     directory.mkdir()
     try:
         if fault in ON_A_MOUNT:
             _command("mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(directory))
-        told = endure(library, fault, phases, directory, address)
+        told = endure(library, fault, phases.split(), directory, address)
     except UnavailableError as error:
         told = {"unavailable": str(error)}
     shutil.copytree(directory, directory.with_name("left"))
@@ -220,4 +221,4 @@ def main(library: str, fault: str, phases: list[str], directory: Path, address: 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3].split(), Path(sys.argv[4]), sys.argv[5])
+    run(*sys.argv[1:])

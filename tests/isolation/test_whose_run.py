@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.processes import ROOT, in_forks
+from tests.processes import HTTPX_RECORDS, ROOT, in_forks
 from tests.provider import CHAT, plain, serving
 from trace_recorder import load
 
@@ -39,7 +39,7 @@ def recorded_by(places: dict[str, Path]) -> Runs:
     programs = {name: (call.format(name), place) for name, place in places.items()}
     with serving(plain(CHAT)) as server:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PROVIDER": server.url, "PYTHONWARNINGS": ""}
-        processes = in_forks(programs, "import httpx, trace_recorder; trace_recorder.TrajectoryRecorder", environment)
+        processes = in_forks(programs, HTTPX_RECORDS, environment)
 
     def recorded_by(program: str) -> Recorded:
         ended = processes[program]

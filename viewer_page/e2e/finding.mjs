@@ -25,7 +25,7 @@ export function findingTests(test, setup) {
     await page.goto(`${own}/#/compare/${givenUp}/${killed}`);
     await page.locator(".compare-figures td", { hasText: listed }).waitFor();
     await closed(page);
-    const file = oneFile(join(setup().directory, "cost.html"), join(setup().unusualDirectory, givenUp));
+    const file = await oneFile(join(setup().directory, "cost.html"), join(setup().unusualDirectory, givenUp));
     const copy = await setup().page({ at: file });
     await copy.locator(".run-figures .cost dd", { hasText: listed }).waitFor();
     await closed(copy);

@@ -66,7 +66,7 @@ export function safetyTests(test, setup) {
   test("one file has the whole run, works from disk, and asks for nothing", async () => {
     const file = join(setup().directory, "run.html");
     const run = join(setup().runsDirectory, setup().failing);
-    const page = await setup().page({ at: oneFile(file, run) });
+    const page = await setup().page({ at: await oneFile(file, run) });
     await page.locator(".row.selected", { hasText: "Let me run the tests first." }).waitFor();
     await page.keyboard.press("G");
     await page.locator(".row.selected", { hasText: "What went wrong" }).waitFor();
@@ -118,7 +118,7 @@ export function safetyTests(test, setup) {
   test("two runs are one file too", async () => {
     const file = join(setup().directory, "two.html");
     const runs = [setup().failing, setup().other].map((name) => join(setup().runsDirectory, name));
-    const page = await setup().page({ at: oneFile(file, ...runs) });
+    const page = await setup().page({ at: await oneFile(file, ...runs) });
     await page.getByText("Here the runs part.").waitFor();
     await page.getByRole("link", { name: setup().other }).click();
     await page.locator(".row.selected", { hasText: "Let me run the tests first." }).waitFor();
@@ -128,7 +128,7 @@ export function safetyTests(test, setup) {
   test("one file of a hostile run executes nothing", async () => {
     const file = join(setup().directory, "hostile.html");
     const run = join(setup().runsDirectory, setup().hostile);
-    const page = await setup().page({ at: oneFile(file, run) });
+    const page = await setup().page({ at: await oneFile(file, run) });
     await page.locator(".row.selected").waitFor();
     assert.equal(await page.title(), "trace recorder");
     await hasCount(page.locator("script"), 2);

@@ -1,16 +1,17 @@
 // What the tests share: recorded runs, the server, a browser, and places for pictures.
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 export const PYTHON = process.env.PYTHON ?? join(ROOT, ".venv", "bin", "python");
-const PICTURES = process.env.VIEWER_SCREENSHOTS ?? join(ROOT, "build", "viewer-screenshots");
+const PICTURES = process.env.VIEWER_SCREENSHOTS;
 export const ARGUMENTS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
@@ -40,6 +41,12 @@ export function python(...args) {
 
 const programs = [];
 
+/** What a Python program of the repository prints until its end. Other tests go on. The error of one that fails has its messages. */
+async function ended(...args) {
+  const { stdout } = await promisify(execFile)(PYTHON, ["-m", ...args], { cwd: ROOT });
+  return stdout;
+}
+
 /** The first line that a program prints and that matches. */
 export async function line(program, pattern) {
   for await (const text of createInterface({ input: program.stdout })) {
@@ -51,16 +58,14 @@ export async function line(program, pattern) {
 
 /** Record runs by a module of the tests, and serve them: their names, and the address. */
 export async function served(directory, module, ...more) {
-  const recorded = spawnSync(PYTHON, ["-m", module, directory, ...more], { cwd: ROOT, encoding: "utf8" });
-  if (recorded.status !== 0) throw new Error(`the runs were not recorded: ${recorded.stderr}`);
+  const recorded = await ended(module, directory, ...more);
   const server = python("trace_recorder", "view", directory, "--port", "0", "--no-browser");
-  return { ...JSON.parse(recorded.stdout), address: await line(server, /http:\S+token=[\w-]+/) };
+  return { ...JSON.parse(recorded), address: await line(server, /http:\S+token=[\w-]+/) };
 }
 
 /** Write runs as one self-contained file, and return its address. */
-export function oneFile(file, ...runs) {
-  const wrote = spawnSync(PYTHON, ["-m", "trace_recorder", "view", ...runs, "-o", file, "--force"], { cwd: ROOT, encoding: "utf8" });
-  if (wrote.status !== 0) throw new Error(`${file} was not written: ${wrote.stderr}`);
+export async function oneFile(file, ...runs) {
+  await ended("trace_recorder", "view", ...runs, "-o", file, "--force");
   return pathToFileURL(file).href;
 }
 
@@ -80,15 +85,22 @@ export class Setup {
   async record() {
     this.directory = mkdtempSync(join(tmpdir(), "viewer-"));
     this.runsDirectory = join(this.directory, "runs");
-    Object.assign(this, await served(this.runsDirectory, "tests.viewer_page.agents", "all"));
     this.unusualDirectory = join(this.directory, "unusual");
-    this.unusual = await served(this.unusualDirectory, "tests.viewer_page.unusual_runs");
-    this.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
-    mkdirSync(PICTURES, { recursive: true });
+    const [usual, unusual] = await Promise.all([
+      served(this.runsDirectory, "tests.viewer_page.agents", "all"),
+      served(this.unusualDirectory, "tests.viewer_page.unusual_runs"),
+    ]);
+    Object.assign(this, usual, { unusual });
+    if (PICTURES) mkdirSync(PICTURES, { recursive: true });
+  }
+
+  /** The same runs and servers with another browser, because the pages of a browser have one clipboard. */
+  async withBrowser() {
+    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
+    return Object.assign(Object.create(this), { browser });
   }
 
   async stop() {
-    await this.browser?.close();
     for (const program of programs) program.kill("SIGTERM");
     rmSync(this.directory, { recursive: true, force: true });
   }
@@ -122,8 +134,8 @@ export class Setup {
     return page;
   }
 
-  picture(page, name) {
-    return page.screenshot({ path: join(PICTURES, `${name}.png`) });
+  async picture(page, name) {
+    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`) });
   }
 }
 

@@ -41,7 +41,7 @@ export function unusualTests(test, setup) {
   test("two runs whose answers are equal show what differs in their prompts and parameters: server and one file", async () => {
     const { address, cool, warm } = setup().unusual;
     const runs = [cool, warm].map((run) => join(setup().unusualDirectory, run));
-    const file = oneFile(join(setup().directory, "compared.html"), ...runs);
+    const file = await oneFile(join(setup().directory, "compared.html"), ...runs);
     for (const at of [`${address}#/compare/${cool}/${warm}`, file]) {
       const page = await setup().page({ at });
       await page.locator(".pair-changes dt", { hasText: "parameters" }).waitFor();
@@ -81,12 +81,17 @@ export function unusualTests(test, setup) {
     await closed(page);
   });
 
+  const files = new Map();
+  const fileOf = (run) => {
+    if (!files.has(run)) files.set(run, oneFile(join(setup().directory, `${run}.html`), join(setup().unusualDirectory, run)));
+    return files.get(run);
+  };
+
   for (const kind of ["server", "one file"]) {
     const opened = async (run, place = "") => {
       const { address } = setup().unusual;
       if (kind === "server") return setup().run(run, place, { address });
-      const file = oneFile(join(setup().directory, `${run}.html`), join(setup().unusualDirectory, run));
-      const page = await setup().page({ at: `${file}#/run/${run}/${place}` });
+      const page = await setup().page({ at: `${await fileOf(run)}#/run/${run}/${place}` });
       await page.locator(".row.selected").waitFor();
       return page;
     };

@@ -1,5 +1,5 @@
 // The page in a headless browser, over runs that real agents recorded against a local provider.
-import { after, before, test } from "node:test";
+import { after, before, describe, test } from "node:test";
 import { accessibilityTests } from "./accessibility.mjs";
 import { findingTests } from "./finding.mjs";
 import { liveTests } from "./live.mjs";
@@ -10,18 +10,25 @@ import { searchingTests } from "./searching.mjs";
 import { Setup } from "./setup.mjs";
 import { unusualTests } from "./unusual.mjs";
 
-let shared;
-before(async () => {
-  shared = await Setup.start();
-});
-after(() => shared?.stop());
+/** Two groups of tests run next to each other, because a page often waits for its server or for the test. */
+describe("the page", { concurrency: 2 }, () => {
+  let shared;
+  before(async () => {
+    shared = await Setup.start();
+  });
+  after(() => shared?.stop());
 
-const setup = () => shared;
-readingTests(test, setup);
-findingTests(test, setup);
-safetyTests(test, setup);
-searchingTests(test, setup);
-longListTests(test, setup);
-accessibilityTests(test, setup);
-liveTests(test, setup);
-unusualTests(test, setup);
+  const inOneBrowser = (name, ...groups) =>
+    describe(name, { concurrency: 1 }, () => {
+      let own;
+      before(async () => {
+        own = await shared.withBrowser();
+      });
+      after(() => own?.browser.close());
+      for (const tests of groups) tests(test, () => own);
+    });
+
+  // The last of these adds a run to the list.
+  inOneBrowser("usual runs", readingTests, findingTests, searchingTests, accessibilityTests, liveTests);
+  inOneBrowser("hard cases", longListTests, safetyTests, unusualTests);
+});

@@ -34,7 +34,7 @@ def writer_of(
         guarded or nullcontext(),
         sync=False,
         in_place=in_place,
-        limits=replace(DEFAULT_LIMITS, at_once_bytes=10**8),
+        limits=replace(DEFAULT_LIMITS, at_once_bytes=10**8, cost_multiple=0),  # the thread writes soon
     )
 
 
