@@ -13,7 +13,7 @@ from trace_recorder.sharing.runs import RunToShare
 from trace_recorder.storage.content_tiers.text_digests import new_key
 from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal, TextlessRecord
 
-_MOST_KEPT_BYTES = 256 * 1024 * 1024
+MOST_KEPT_BYTES = 256 * 1024 * 1024
 """Runs are kept while their own journals have at most this many bytes together. Further runs are made again."""
 
 
@@ -45,7 +45,7 @@ class TextlessRuns:
         """Yield the records of a run without their texts, and keep them if there is room. Raises OSError."""
         state = state_of(run.journal)
         textless = TextlessJournal(run.journal, self.key)
-        if self._bytes + state.size > _MOST_KEPT_BYTES:
+        if self._bytes + state.size > MOST_KEPT_BYTES:
             yield from textless.records()
             return
         self._bytes += state.size
