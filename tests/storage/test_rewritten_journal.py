@@ -61,6 +61,14 @@ def test_only_the_data_of_a_record_is_searched(tmp_path: Path) -> None:
     assert [json.loads(text) for text in searched] == [{"time": None, "what": "a", "why": "b"}]
 
 
+@pytest.mark.parametrize("name", ["jdoe7", "jörg", "李小龙", 'j"x', "corp\\jo"])
+@pytest.mark.parametrize("around", ["{}", "a\n{}", "\t{}\t", "'{}'", "é{}"])
+def test_a_name_is_found_however_json_writes_it(name: str, around: str, tmp_path: Path) -> None:
+    """A name may be behind the letter of an escape, and its own letters may be escaped."""
+    for text in (json.dumps(around.format(name)), json.dumps(around.format(name), ensure_ascii=False)):
+        assert Identities([name]).positions(text)
+
+
 def shape(record: object) -> Payload:
     """Return the head of a record, with the own members and the numbers of its data."""
     assert isinstance(record, RawRecord)
