@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.json_strategies import json_texts
 from trace_recorder import RedactionRuleError
 from trace_recorder.retention.removed_texts import MASK, RemovedTexts
-from trace_recorder.storage.text_edits import TextPlace, apply_edits
+from trace_recorder.storage.text_edits import TextPlace, apply_edits, edit_json
 
 PLACE = TextPlace("tool_result", ("result",))
 NAME = TextPlace("tool_result", ("result", "name"), is_name=True)
@@ -71,6 +71,25 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=8,
 )
+
+
+PATTERNS = [re.compile(r"\ba\w*"), re.compile("^b|b$"), re.compile(r"\\d{2}|\n")]
+
+
+@given(st.sampled_from(PATTERNS), st.lists(json_texts(JSON), min_size=1, max_size=4))
+def test_json_that_may_not_change_has_no_edits(pattern: re.Pattern[str], texts: list[str]) -> None:
+    """One object searches several texts, and keeps which short strings do not change."""
+    removed = RemovedTexts(["Ann"], [pattern], whole_texts={"b", "12345"})
+    for text in texts:
+        edits = edit_json(text, "item", removed, lambda _, __: False).edits
+        assert removed.may_change(text) or not edits
+
+
+def test_json_without_a_match_is_not_edited() -> None:
+    """A pattern is searched in each string alone: a match over two strings, or in a number, changes nothing."""
+    removed = RemovedTexts((), [re.compile("^b$|a.*c|12345")])
+    assert not removed.may_change('{"a": ["c", "bb", 12345]}')
+    assert [*map(removed.may_change, ['["b"]', '["a\\nbc"]', '["\\u0062"]', '{"abc": 1}'])] == [True, False, True, True]
 
 
 @given(json_texts(st.lists(JSON, max_size=2)))

@@ -21,9 +21,11 @@ from tests.storage.content_tiers.texts import figures_of, found_in
 from trace_recorder import TrajectoryRecorder, load, load_all
 from trace_recorder.errors import SharingError, TrajectoryFormatError
 from trace_recorder.reading.validate import validate
+from trace_recorder.sharing import textless_runs
 from trace_recorder.sharing.contents import shared_contents
 from trace_recorder.sharing.runs import RunToShare, runs_to_share
 from trace_recorder.sharing.shared_file import MOST_RUNS_IN_A_PAGE, SharePlan, write_shared_file
+from trace_recorder.sharing.textless_runs import TextlessRuns
 from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.values.message_equality import json_key
 
@@ -162,6 +164,51 @@ def test_each_message_is_read_once_for_the_summary(tmp_path: Path) -> None:
     prompts = [call.input_messages or () for call in load(tmp_path / "run.json").llm_interactions]
     assert sum(map(len, prompts)) > 10 * len(prompts)
     assert names.count("parts_of") == len({json_key(message) for prompt in prompts for message in prompt})
+
+
+def test_a_run_without_texts_is_made_once(tmp_path: Path) -> None:
+    """The summary makes it, and the file has it. If a person hides an identifier, it is made again without that."""
+    histories.record(tmp_path / "run.json", histories.clock, 3)
+    runs = [*runs_to_share([tmp_path / "run.json"], tmp_path)]
+    textless = TextlessRuns(tmp_path)
+    shared_contents(runs, "none", textless)
+    made: list[tuple[int, bool]] = []
+    for number, removed in enumerate(((), ("m",))):
+        target, names = tmp_path / f"{number}.zip", list[str]()
+        plan = SharePlan("none", removed=frozenset(removed))
+        watch(
+            lambda target=target, plan=plan: write_shared_file(runs, target, plan, textless=textless),
+            lambda frame, names=names: names.append(frame.f_code.co_name),
+        )
+        made.append((names.count("saved_data"), load(target).llm_interactions[0].model == "m"))
+    assert made[0] == (0, True)
+    assert (made[1][0] > 0, made[1][1]) == (True, False)
+
+
+def test_a_run_that_changes_after_the_summary_is_not_shared(tmp_path: Path) -> None:
+    """The file would have another content than the summary says."""
+    path = recorded(tmp_path / "run.json", "hello")
+    runs, textless = [*runs_to_share([path], tmp_path)], TextlessRuns(tmp_path)
+    shared_contents(runs, "none", textless)
+    with runs[0].journal.open("ab") as journal:
+        journal.write(b"more")
+
+    with pytest.raises(SharingError, match="was written to while it was read"):
+        write_shared_file(runs, tmp_path / "a.zip", SharePlan("none"), textless=textless)
+    assert not (tmp_path / "a.zip").exists()
+
+
+def test_a_run_for_which_there_is_no_room_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporary directory has a bounded size. Equal texts of all runs have equal digests."""
+    paths = [recorded(tmp_path / f"{number}.json", "hello") for number in range(2)]
+    runs, textless = [*runs_to_share(paths, tmp_path)], TextlessRuns(tmp_path)
+    monkeypatch.setattr(textless_runs, "MOST_KEPT_BYTES", runs[0].journal.stat().st_size)
+    shared_contents(runs, "none", textless)
+    assert [*textless.made] == [runs[0].journal]
+
+    write_shared_file(runs, tmp_path / "a.zip", SharePlan("none"), textless=textless)
+    first, second = (run.llm_interactions[0].response.content for run in load_all(tmp_path / "a.zip"))
+    assert first == second
 
 
 def test_a_page_has_few_runs(tmp_path: Path) -> None:

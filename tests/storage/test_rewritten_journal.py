@@ -16,6 +16,8 @@ from tests.processes import ROOT
 from tests.retention.planting import MASK, Planting
 from trace_recorder.facts import KINDS, hints_of
 from trace_recorder.retention.removed_texts import RemovedTexts
+from trace_recorder.sharing.tier_masker import TierMasker
+from trace_recorder.storage.redaction.identities import Identities
 from trace_recorder.storage.rewritten_journal import STRUCTURE, RewrittenJournal
 from trace_recorder.values.messages import Payload
 
@@ -45,6 +47,26 @@ def test_each_record_keeps_its_number_time_and_kind(journal: Path, tmp_path: Pat
     after = read_raw(lines)
 
     assert [shape(one) for one in after] == [shape(one) for one in before]
+
+
+def test_only_the_data_of_a_record_is_searched(tmp_path: Path) -> None:
+    """The time in the head of each line may look like a part of an address, and is no text."""
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(GAP)
+    masker = TierMasker(Identities(()))
+    searched: list[str] = []
+    masker.may_change = lambda text: bool(searched.append(text))  # type: ignore[method-assign, func-returns-value]
+
+    assert b"".join(RewrittenJournal(path, masker).lines()) == GAP
+    assert [json.loads(text) for text in searched] == [{"time": None, "what": "a", "why": "b"}]
+
+
+@pytest.mark.parametrize("name", ["jdoe7", "jörg", "李小龙", 'j"x', "corp\\jo"])
+@pytest.mark.parametrize("around", ["{}", "a\n{}", "\t{}\t", "'{}'", "é{}"])
+def test_a_name_is_found_however_json_writes_it(name: str, around: str, tmp_path: Path) -> None:
+    """A name may be behind the letter of an escape, and its own letters may be escaped."""
+    for text in (json.dumps(around.format(name)), json.dumps(around.format(name), ensure_ascii=False)):
+        assert Identities([name]).positions(text)
 
 
 def shape(record: object) -> Payload:

@@ -91,16 +91,19 @@ def _share(  # noqa: PLR0913 - the options of the command
     from trace_recorder.sharing.review import decided, questions_of  # noqa: PLC0415
     from trace_recorder.sharing.runs import runs_to_share  # noqa: PLC0415
     from trace_recorder.sharing.shared_file import SharePlan, write_shared_file  # noqa: PLC0415
+    from trace_recorder.sharing.textless_runs import TextlessRuns  # noqa: PLC0415
 
     runs = process(paths[0], lambda: [*runs_to_share(paths, directory)], "shared")
-    contents = process(paths[0], partial(shared_contents, runs, content), "shared")
+    textless = TextlessRuns(directory)
+    contents = process(paths[0], partial(shared_contents, runs, content, textless), "shared")
     print_lines(console(), _summary(contents, content))
     plan = SharePlan(content, contents.names)
     if review:
         plan = decided(plan, _answers([*questions_of(contents, content)]))
     if not yes and not _is_confirmed(output):
         return
-    written = process(output, partial(write_shared_file, runs, output, plan, replace=force), "written")
+    write = partial(write_shared_file, runs, output, plan, textless=textless, replace=force)
+    written = process(output, write, "written")
     print_lines(console(), [_result(output, written, runs)])
 
 

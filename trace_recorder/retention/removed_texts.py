@@ -18,6 +18,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.redaction.encodings import encoded_secrets, text_of_word
 from trace_recorder.storage.redaction.first_look import Look
+from trace_recorder.storage.redaction.json_strings import decode_string
 from trace_recorder.storage.redaction.secret_spans import ANY_MASK, ENCODED, KNOWN, NO_SPANS, Secret
 from trace_recorder.storage.redaction.split_secrets import common_length
 from trace_recorder.storage.text_edits import (
@@ -29,6 +30,7 @@ from trace_recorder.storage.text_edits import (
     joined_edits,
     json_tokens,
 )
+from trace_recorder.values.json_text import STRING
 
 MASK = "[REDACTED:removed]"
 Change = Callable[[str], str]
@@ -39,6 +41,9 @@ _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24}|%")
 _NUMBER_DIGITS = 5
 """A number of JSON is removed only if it has at least this many digits. Counts of tokens are shorter."""
 _NUMBER = re.compile(rf"-?\d{{{_NUMBER_DIGITS},}}(?:\.\d+)?")
+_LONGEST_KEPT, _MOST_KEPT = 64, 4096
+"""Strings of JSON with at most this many characters are kept as harmless, and at most so many of them."""
+_ANYWHERE = TextPlace("", ())
 _SHORTEST_PART = 3
 """A damaged line may be cut inside a text. Such a part of the text is removed if it has this many characters."""
 
@@ -66,6 +71,8 @@ class RemovedTexts:
         removed = [*(text.text for text in self.texts), *self.whole_texts]
         self.numbers: Mapping[str, str] = {text: MASK for text in removed if _NUMBER.fullmatch(text)}
         self._short = [text for text in self.texts if text.is_short]
+        self._unchanged: set[str] = set()
+        """Short strings of JSON that were searched and do not change, such as the names of members."""
         self._whole_spelled = {
             json.dumps(text, ensure_ascii=ascii_only) for text in self.whole_texts for ascii_only in (True, False)
         }
@@ -87,7 +94,11 @@ class RemovedTexts:
 
     def may_change(self, json_text: str) -> bool:
         """Return False if nothing in this JSON text is removed."""
-        if self.patterns or self.functions:
+        if self.functions:
+            return True
+        if self.patterns and self._has_changing_string(json_text):
+            return True
+        if any(number in json_text for number in self.numbers):
             return True
         if any(True for text in self.texts for _ in text.spans(json_text)):
             return True
@@ -96,6 +107,20 @@ class RemovedTexts:
         if any(spelled in json_text for spelled in self._whole_spelled) or (self.whole_texts and "\\" in json_text):
             return True
         return bool(self._short) and _ENCODED.search(json_text) is not None
+
+    def _has_changing_string(self, json_text: str) -> bool:
+        """Return whether a string of JSON text changes, or would change in a record of another kind."""
+        for string in STRING.finditer(json_text):
+            spelled = string[0]
+            if spelled in self._unchanged:
+                continue
+            if self.edits(decode_string(spelled, 0, len(spelled)), _ANYWHERE):
+                return True
+            if len(spelled) <= _LONGEST_KEPT:
+                if len(self._unchanged) >= _MOST_KEPT:
+                    self._unchanged.clear()
+                self._unchanged.add(spelled)
+        return False
 
     def edits(self, text: str, place: TextPlace) -> Sequence[Edit]:
         """Return what replaces parts of a text."""

@@ -17,7 +17,10 @@ from trace_recorder.facts import StartFact
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.sharing.identifiers import ID, Identifier, identifiers_of
 from trace_recorder.sharing.runs import RunToShare
+from trace_recorder.sharing.textless_runs import TextlessRuns
 from trace_recorder.sharing.tier_masker import FoundText, TierMasker, identifies_people
+from trace_recorder.storage.content_tiers.text_digests import new_key
+from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal, TextlessRecord
 from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
@@ -80,10 +83,12 @@ class SharedContents:
         return Counter({kind: count for kind, count in self.kinds.items() if identifies_people(kind)})
 
 
-def shared_contents(runs: Sequence[RunToShare], content: Content) -> SharedContents:
+def shared_contents(
+    runs: Sequence[RunToShare], content: Content, textless: TextlessRuns | None = None
+) -> SharedContents:
     """Read the runs, and return what is in them, and in the file that is made of them.
 
-    Raises OSError and TrajectoryFormatError.
+    `textless` keeps the runs without their texts for the file. Raises OSError and TrajectoryFormatError.
     """
     names = dict.fromkeys(identities_of_machine(os.environ))
     for run in runs:
@@ -94,12 +99,15 @@ def shared_contents(runs: Sequence[RunToShare], content: Content) -> SharedConte
         _add_figures(contents, load_own(run.journal))
     if content == "none":
         for run in runs:
-            _add_identifiers(contents, run)
+            if textless is not None:
+                _add_identifiers(contents, textless.records(run))
+            else:
+                _add_identifiers(contents, TextlessJournal(run.journal, new_key()).records())
     return contents
 
 
-def _add_identifiers(contents: SharedContents, run: RunToShare) -> None:
-    for identifier in identifiers_of(run.journal):
+def _add_identifiers(contents: SharedContents, records: Iterable[TextlessRecord]) -> None:
+    for identifier in identifiers_of(records):
         if identifier.member == ID:
             contents.ids.add(identifier.text)
         elif identifier.text not in contents.tools and identifier.text not in contents.models:

@@ -6,14 +6,12 @@ They are read from the journal as `share` would write it, so nothing that is in 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.storage.content_tiers.records import STREAM_MEMBERS
-from trace_recorder.storage.content_tiers.text_digests import new_key
-from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal
+from trace_recorder.storage.content_tiers.textless_journal import TextlessRecord
 from trace_recorder.storage.content_tiers.vocabulary import BODIES, PARTS, ROLES, TIME, kept_of
 from trace_recorder.storage.format_words import format_words
 from trace_recorder.storage.stream_chunks import unpacked
@@ -42,10 +40,10 @@ class Identifier(NamedTuple):
     text: str
 
 
-def identifiers_of(journal: Path) -> Iterator[Identifier]:
-    """Yield what a journal has without its texts, as often as it has it. Raises OSError."""
+def identifiers_of(records: Iterable[TextlessRecord]) -> Iterator[Identifier]:
+    """Yield what the records of a journal without its texts have, as often as they have it."""
     words = format_words() | PARTS | ROLES
-    for record in TextlessJournal(journal, new_key()).records():
+    for record in records:
         data = record.data
         for name, value in data.items():
             if name not in STREAM_MEMBERS and name not in _OURS:

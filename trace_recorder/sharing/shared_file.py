@@ -22,9 +22,9 @@ from trace_recorder.reading.live_document.whole_document import WholeDocument
 from trace_recorder.reading.own_files import load_own
 from trace_recorder.retention.spelled_texts import SHORTEST
 from trace_recorder.sharing.runs import RunToShare, names_in_file
+from trace_recorder.sharing.textless_runs import TextlessRuns, state_of
 from trace_recorder.sharing.tier_masker import TierMasker
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, replace_file, write_all
-from trace_recorder.storage.content_tiers.text_digests import new_key
 from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal, with_content
 from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.storage.file_system import close_ignoring_errors, sync_file
@@ -71,9 +71,17 @@ class _SharedJournal(NamedTuple):
     journal: Path
 
 
-def write_shared_file(runs: Sequence[RunToShare], target: Path, plan: SharePlan, *, replace: bool = False) -> Written:
+def write_shared_file(
+    runs: Sequence[RunToShare],
+    target: Path,
+    plan: SharePlan,
+    *,
+    textless: TextlessRuns | None = None,
+    replace: bool = False,
+) -> Written:
     """Write the runs into a zip, or into an HTML page if the name of the target ends in .html.
 
+    `textless` has runs without their texts that the summary has made. They are used if the plan removes nothing else.
     Raises FileExistsError if the target exists and `replace` is False, SharingError, OSError and TrajectoryFormatError.
     After an exception, the target is as it was.
     """
@@ -92,7 +100,7 @@ def write_shared_file(runs: Sequence[RunToShare], target: Path, plan: SharePlan,
 
     def fill(fd: int) -> None:
         with TemporaryDirectory(prefix="trace-recorder-share-") as directory:
-            journals = _journals(runs, Path(directory), plan, written)
+            journals = _journals(runs, Path(directory), plan, written, textless)
             if is_page:
                 write_all(fd, _page(journals, Path(directory), plan))
             else:
@@ -121,16 +129,22 @@ def is_page_name(target: Path) -> bool:
 
 
 def _journals(
-    runs: Sequence[RunToShare], directory: Path, plan: SharePlan, written: Written
+    runs: Sequence[RunToShare], directory: Path, plan: SharePlan, written: Written, textless_runs: TextlessRuns | None
 ) -> Iterator[_SharedJournal]:
     """Write the journal of each run with the content that is shared, and yield it."""
-    key = new_key()
+    kept = textless_runs
+    if kept is None or plan.removed:
+        kept = TextlessRuns(directory)
     names = names_in_file(_name_of(run, number, plan) for number, run in enumerate(runs, 1))
     for run, name in zip(runs, names, strict=True):
-        before = _state(run.journal)
+        before = state_of(run.journal)
         journal = directory / "shared.jsonl"
-        if plan.content == "none":
-            textless = TextlessJournal(run.journal, key, plan.removed)
+        made = kept.made.get(run.journal)
+        if made is not None:
+            before, journal = made.state, made.journal
+            written.damaged += made.damaged
+        elif plan.content == "none":
+            textless = TextlessJournal(run.journal, kept.key, plan.removed)
             replace_file(journal, textless.lines())
             written.damaged += textless.damaged
         else:
@@ -139,15 +153,10 @@ def _journals(
             replace_file(journal, _with_content(rewritten.lines(), plan.content))
             written.damaged += rewritten.counts.damaged
             written.masked += rewritten.counts.places.total()
-        if _state(run.journal) != before:
+        if state_of(run.journal) != before:
             raise SharingError(f"{run.journal} was written to while it was read; nothing was written. Try again.")
         written.names.append(name)
         yield _SharedJournal(name, journal)
-
-
-def _state(journal: Path) -> tuple[int, int]:
-    state = journal.stat()
-    return state.st_size, state.st_mtime_ns
 
 
 def _masker(plan: SharePlan) -> TierMasker:

@@ -172,16 +172,17 @@ class RewrittenJournal:
     def _record(self, record: Record, line: bytes, streams: StreamEdits) -> bytes:
         self.counts.add(record)
         replaced = self._changed_stream(record, streams)
-        text = line.decode("utf-8", "surrogatepass")
-        if not (replaced or self._masker.may_change(text) or has_lists(text)):
-            return line
         span = data_span(line)
+        first, last = span or (0, len(line))  # the time of a record may look like an address
+        data = line[first:last].decode("utf-8", "surrogatepass")
+        if not (replaced or self._masker.may_change(data) or has_lists(data)):
+            return line
         if span is None:  # another program has written this line, in its own form
             members = json_of_line(line)
             head = f'{{"seq":{record.seq},"time":{json.dumps(record.time)},"kind":{json.dumps(record.kind)},"data":'
             begin, data = head.encode(), _dump(members["data"])
         else:
-            begin, data = line[: span[0]], line[span[0] : span[1]].decode("utf-8", "surrogatepass")
+            begin = line[:first]
         edited = edit_json(
             data, record.kind, self._masker, _Structure(record.kind), replaced=replaced, rename=self._rename
         )

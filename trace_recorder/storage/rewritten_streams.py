@@ -255,17 +255,14 @@ def _may_change(line: str, masker: Masker) -> bool:
 def _edits_of_events(text: str, masker: Masker, spelled: dict[StringPath, list[TextPiece]]) -> Iterator[Edit]:
     """Yield the edits of single strings, and of lines between events. Add the pieces of longer texts to `spelled`."""
     done = 0
-    may_change = masker.may_change(text)
     for start, end, event in _events(text):
-        if may_change:
-            yield from _edits_between(text, done, start, masker)
-            for edit in _edits_in_event(text[start:end], masker):
-                yield Edit(edit.start + start, edit.end + start, edit.text)
+        yield from _edits_between(text, done, start, masker)
+        for edit in _edits_in_event(text[start:end], masker):
+            yield Edit(edit.start + start, edit.end + start, edit.text)
         for path, piece in _pieces(text, start, end, event):
             spelled.setdefault(path, []).append(piece)
         done = end
-    if may_change:
-        yield from _edits_between(text, done, len(text), masker)
+    yield from _edits_between(text, done, len(text), masker)
 
 
 def _events(text: str) -> Iterator[tuple[int, int, Payload]]:

@@ -7,7 +7,7 @@ digest for each large string that the journal stores once, and ranges of the num
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,18 +22,27 @@ from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import make_json_writer
 
+_SEARCHED_TOGETHER = 8 * 1024
+"""Records of so many characters are searched for secrets together, because each search costs."""
 UNKNOWN_KIND = "unknown"
 """The kind of a record whose kind this version does not know."""
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 class TextlessRecord(NamedTuple):
-    """A record without its texts. `time` is empty if the record has something else there."""
+    """A record without its texts. `time` is empty if the record has something else there. `text` is `data` in JSON."""
 
     kind: str
     seq: int
     time: str
     data: Json
+    text: str
+
+    @property
+    def line(self) -> bytes:
+        """The line of the record, with its newline."""
+        [line] = encode_lines([(self.kind, self.text)], self.seq, self.time)
+        return line
 
 
 class TextlessJournal:
@@ -53,8 +62,7 @@ class TextlessJournal:
     def lines(self) -> Iterator[bytes]:
         """Yield the new lines, each with its newline. Raises OSError."""
         for record in self.records():
-            [line] = encode_lines([(record.kind, _dump(record.data))], record.seq, record.time)
-            yield line
+            yield record.line
 
     def records(self) -> Iterator[TextlessRecord]:
         """Yield the records without their texts. Raises OSError.
@@ -68,12 +76,19 @@ class TextlessJournal:
                         if isinstance(record, Record):
                             self._records.places.add(_data(record, line).get("items"))
             file.seek(0)
+            together: list[TextlessRecord] = []
+            size = 0
             for line in file:
                 for record in read_records(line):
                     if isinstance(record, BadLine):
                         self.damaged += 1
-                    else:
-                        yield self._record(record, _data(record, line))
+                        continue
+                    together.append(self._record(record, _data(record, line)))
+                    size += len(together[-1].text)
+                    if size > _SEARCHED_TOGETHER:
+                        yield from self._masked(together)
+                        together, size = [], 0
+            yield from self._masked(together)
 
     def _record(self, record: Record, saved: Json) -> TextlessRecord:
         kind = UNKNOWN_KIND
@@ -85,19 +100,31 @@ class TextlessJournal:
         data = self._records.saved_data(record.kind, saved, self._masked_stream)
         if kind == StartFact.kind:
             data["content"] = "none"
-        return TextlessRecord(kind, record.seq, time, self._masked(data))
+        return TextlessRecord(kind, record.seq, time, data, _without_streams(data))
 
-    def _masked(self, data: Json) -> Json:
-        """Return data with the secrets in its identifiers masked."""
-        text, count = self._redaction.mask(_dump({name: data[name] for name in data if name not in STREAM_MEMBERS}))
-        if not count:
-            return data
-        masked: Json = json.loads(text)
-        return masked | {name: data[name] for name in data if name in STREAM_MEMBERS}
+    def _masked(self, records: Sequence[TextlessRecord]) -> Iterator[TextlessRecord]:
+        """Yield the records with the secrets in their identifiers masked. Their texts have no streams before."""
+        masked = self._redaction.mask_all([record.text for record in records])
+        for record, (text, count) in zip(records, masked, strict=True):
+            streams = {name: record.data[name] for name in record.data if name in STREAM_MEMBERS}
+            if count:
+                data = json.loads(text) | streams
+                yield record._replace(data=data, text=_dump(data))
+            elif streams:
+                yield record._replace(text=_dump(record.data))
+            else:
+                yield record
 
     def _masked_stream(self, data: bytes) -> bytes:
         masked, _, _ = self._redaction.mask_stream(data)
         return masked
+
+
+def _without_streams(data: Json) -> str:
+    """Return data in JSON, without encoded streams."""
+    if STREAM_MEMBERS.isdisjoint(data):
+        return _dump(data)
+    return _dump({name: data[name] for name in data if name not in STREAM_MEMBERS})
 
 
 def _data(record: Record, line: bytes) -> Json:

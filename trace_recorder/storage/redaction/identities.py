@@ -42,6 +42,8 @@ _EMAIL_SIGN = lazy_pattern(r"(?:@|\\u0040)[A-Za-z0-9-]{1,63}\.[A-Za-z]")
 _IP_SIGNS = (lazy_pattern(r"\.\d{1,3}\.\d{1,3}\.\d"), lazy_pattern(r":[0-9A-Fa-f]{0,4}:"))
 _HOME_SIGN = lazy_pattern(r"home\\?/|Users(?:\\{1,4}|\\?/)")
 """Match a part of each of these in JSON text, in which characters may be escaped."""
+_PLAIN = lazy_pattern(r"[A-Za-z0-9_.-]+")
+_SHORTEST_PART = 2
 _LONGEST = 320
 """An e-mail address at the end of a part of a stream may have this many characters."""
 _LAST_WORD = lazy_pattern(r"[^\s\"'<>(),;]{1,320}\Z")
@@ -58,8 +60,9 @@ class Identities:
         users_and_hosts = {name for name in names if len(name) >= _SHORTEST and name.lower() not in _COMMON}
         self.names = tuple(sorted(users_and_hosts, key=lambda name: (-len(name), name)))
         self._hosts = frozenset(hosts_of_machine())
-        self._words = None
+        self._words = self._parts = None
         if self.names:
+            self._parts = re.compile("|".join(dict.fromkeys(map(_part_in_json, self.names))))
             words = "|".join(map(re.escape, self.names))
             self._words = re.compile(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])")
 
@@ -72,8 +75,8 @@ class Identities:
                 positions += [match.start() for match in _EMAIL_SIGN.finditer(text)]
             if "home" in text or "Users" in text:
                 positions += [match.start() for match in _HOME_SIGN.finditer(text)]
-        if self._words is not None:
-            positions += [match.start() for match in self._words.finditer(text)]
+        if self._parts is not None:  # without the ends of words: a letter may be the end of an escape
+            positions += [match.start() for match in self._parts.finditer(text)]
         return positions
 
     def spans(self, text: str) -> Iterator[Secret]:
@@ -91,6 +94,14 @@ class Identities:
         if word is None:
             return 0
         return len(word[0])
+
+
+def _part_in_json(name: str) -> str:
+    """Return a pattern of a part of a name that JSON does not escape, or of what may be an escaped letter."""
+    part = max(_PLAIN.findall(name), key=len, default="")
+    if len(part) < _SHORTEST_PART:
+        return r"[^\x00-\x7f]|\\"
+    return re.escape(part)
 
 
 def _addresses_in(text: str) -> Iterator[Secret]:
