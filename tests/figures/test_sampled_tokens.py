@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.chat_calls import Answer, Wire
+from tests.formats.made import call, run
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.figures.sampled_tokens import Tokens, WeightVersion, tokens_of
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -227,3 +228,31 @@ def test_what_is_no_list_of_ids_is_unknown(ids: Any, tmp_path: Path) -> None:
     """A server may send anything in the place of ids."""
     body = {"prompt_token_ids": ids, "choices": [{**_chat(token_ids=ids), "logprobs": ids}]}
     assert tokens_of(recorded(tmp_path / "run.json", CHAT, {}, [body])) == Tokens()
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        *((name, PROMPT) for name in ("prompt_token_ids", "token_ids", "response_token_ids", "output_ids", "tokens")),
+        ("sglext", {"input_ids": PROMPT}),
+        ("logprobs", SCORED),
+        ("logprobsResult", {"chosenCandidates": [{"tokenId": 1, "logProbability": -1.0}]}),
+        ("completion_probabilities", [{"id": 1, "logprob": -1.0}]),
+        *((name, {"weight_version": "6"}) for name in ("meta_info", "metadata")),
+        ("weight_version", "6"),
+        ("weight_versions", SPANS),
+    ],
+)
+def test_one_member_of_an_answer_is_enough(member: str, value: Any) -> None:
+    """Each member is read, although the others are missing."""
+    [made] = run(call(["q"], "a", response={"extra": {member: value}})).llm_interactions
+
+    assert tokens_of(made) != Tokens()
+
+
+@pytest.mark.parametrize("parameter", ["token_ids", "input_ids", "prompt"])
+def test_one_parameter_of_a_request_is_enough(parameter: str) -> None:
+    """The ids of a prompt are read from a request, although its answer states no tokens."""
+    [made] = run(call(["q"], "a", request={"parameters": {parameter: PROMPT}})).llm_interactions
+
+    assert tokens_of(made).prompt_ids == PROMPT

@@ -12,6 +12,7 @@ from trace_recorder import Trajectory
 from trace_recorder.figures.conversations.conversation import conversations
 from trace_recorder.formats.training.branches import branches
 from trace_recorder.reading.relations.prompt_relations import turns_of
+from trace_recorder.tables.rows import NumberedCalls
 from trace_recorder.values.message_equality import normalized_content
 
 WINDOW = 6
@@ -29,6 +30,27 @@ def sliding(calls: int) -> Trajectory:
     return run(
         *(call(history[max(0, 2 * number + 1 - WINDOW) : 2 * number + 1], f"a{number}") for number in range(calls))
     )
+
+
+def edited(calls: int) -> Trajectory:
+    """Return a run in which each call replaces an old message."""
+    history = [message for number in range(calls) for message in (f"q{number}", assistant(f"a{number}"))]
+    made = []
+    for number in range(calls):
+        history[2 * (number // 2)] = f"edited {number}"
+        made.append(call(history[: 2 * number + 1], f"a{number}"))
+    return run(*made)
+
+
+@pytest.mark.parametrize("history", [growing, sliding, edited])
+def test_the_table_of_messages_takes_linear_work(history: Callable[[int], Trajectory]) -> None:
+    """Twice as many calls take twice as many lines of code."""
+    counts = []
+    for trajectory in (history(100), history(200)):
+        calls = trajectory.llm_interactions
+        counts.append(lines(lambda: [*NumberedCalls(calls).rows()]))  # noqa: B023 - called at once
+
+    assert counts[1] < 2.5 * counts[0], counts
 
 
 @pytest.mark.parametrize("history", [growing, sliding])

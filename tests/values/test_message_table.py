@@ -26,6 +26,13 @@ CALLS = Message("assistant", None, (ToolCall("c1", "bash", {"a": 1}),))
 OWN_ID = replace(CALLS, tool_calls=(ToolCall("own", "bash", {"a": 1}),))
 
 
+@given(st.text(st.sampled_from("ab é\u00e9 \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u2003\u3000\ud800\x00")))
+def test_white_space_says_nothing(text: str) -> None:
+    """A message says the same as its text without any white space, which need not be ASCII."""
+    assert says_key(Message("user", text)) == says_key(Message("user", "".join(text.split())))
+    assert says_key(Message("user", text)) != says_key(Message("user", f"{text}c"))
+
+
 def of(places: Sequence[int]) -> list[Message]:
     return [POOL[place] for place in places]
 

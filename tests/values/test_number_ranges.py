@@ -26,3 +26,20 @@ def test_only_the_end_of_a_growing_list_is_divided() -> None:
     divided = arguments_of(lambda: [*map(ranges.of, lists)], range_begins, lambda arguments: len(arguments["numbers"]))
 
     assert max(divided) <= 2
+
+
+def test_nothing_behind_a_replaced_number_is_divided() -> None:
+    """Each list has another number replaced, and a number more at its end."""
+    ranges = RangeDivider()
+    numbers = array("q", range(0, 300, 3))
+    lists = []
+    for place in range(40, 60):
+        numbers = numbers[:]
+        numbers[place] = 1000 + 3 * place
+        numbers.append(numbers[-1] + 3)
+        lists.append(numbers)
+    ranges.of(array("q", range(0, 300, 3)))
+
+    divided = arguments_of(lambda: [*map(ranges.of, lists)], range_begins, lambda arguments: len(arguments["numbers"]))
+
+    assert max(divided) <= 3

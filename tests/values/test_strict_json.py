@@ -34,6 +34,8 @@ PIECES = st.sampled_from(
         *("9" * 4300, "9" * 4301, "0.1234567890123456789", "true", "false", "null", "NaN", "Infinity", "-Infinity"),
     ]
 )
+LONG = " " * MAX_DEPTH
+"""Python's json reads a text with so many characters more, because `parse` reads only short texts with msgspec."""
 SAID = '{"choices":[{"message":{"content":"a \\"quoted\\" \\\\ line\\n \\ud83d\\ude00 é"},"n":[1,2.5e3,-0,null]}]}'
 
 
@@ -50,7 +52,7 @@ def parsed(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NotJsonError(str(error)) from None
-    parse(text)
+    parse(text + LONG)
     return text
 
 
@@ -74,6 +76,21 @@ def test_any_text_is_accepted_by_both_or_by_none(text: str) -> None:
     assert len(both(f'"{text}"'.encode())) == 1
     assert len(both(f'"{text}"'.encode(), string=True)) == 1
     assert len(both(f"[{text}]".encode())) == 1
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | json_texts(json_values))
+@example("NaN")
+@example('["\\ud83d"]')
+@example("[1E400, -0, 0.1]")
+def test_short_texts_have_the_same_values(text: str) -> None:
+    """A short text, which msgspec reads, has the value that Python's json reads in a longer text."""
+    read = []
+    for form in (text, text + LONG):
+        try:
+            read.append(repr(parse(form)))
+        except NotJsonError:
+            read.append("refused")
+    assert read[0] == read[1]
 
 
 @given(json_texts(json_values))

@@ -6,7 +6,6 @@ as markup. The package's own words are ASCII, so that they can be read in any lo
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from rich.text import Text
 from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.control_characters import escape_control_characters
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
 
@@ -61,7 +61,7 @@ def compact(value: Payload, *, full: bool) -> str:
     """Return a value as JSON on one line. If `full` is False, long strings are shortened."""
     if not full:
         value = _with_short_strings(value)
-    return json.dumps(value, ensure_ascii=False)
+    return write_json(value)
 
 
 def _with_short_strings(value: Payload) -> Payload:

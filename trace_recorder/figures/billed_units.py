@@ -54,6 +54,8 @@ _TOOL_ITEMS = {
 }
 """The items of an answer for work of OpenAI's own tools. Each kind of work is billed beside the tokens."""
 _MOST_SECONDS = 10**9
+_TERMS = frozenset({"service_tier", "serviceTier", "speed", "inference_geo"})
+"""The members of answers and of usage objects that state terms. Most have none of them."""
 _USUAL = frozenset({"default", "standard", "auto", "on_demand", "not_available", "global"})
 """The names of the usual terms, which have the usual prices."""
 
@@ -144,6 +146,8 @@ def _units_of_answer(call: LLMInteraction) -> Iterator[tuple[str, int]]:
 def _terms(call: LLMInteraction) -> Iterator[tuple[str, str]]:
     """Yield the terms of a call that are not the usual ones. An answer states them, or its usage does."""
     usage, extra = call.response.usage.extra, call.response.extra
+    if _TERMS.isdisjoint(usage) and _TERMS.isdisjoint(extra):
+        return
     bedrock = as_dict(extra.get("serviceTier")).get("type")
     for tier in (usage.get("service_tier"), usage.get("serviceTier"), extra.get("service_tier"), bedrock):
         if not isinstance(tier, str) or tier.lower() in _USUAL:

@@ -29,6 +29,15 @@ from trace_recorder.values.structs import Struct
 
 _ID_IN_TOKEN = lazy_pattern(r"token_id:(\d+)")
 _ID_LIMIT = 1 << 62
+_OF_ANSWERS = frozenset(
+    {
+        *("prompt_token_ids", "token_ids", "response_token_ids", "output_ids", "tokens", "sglext"),
+        *("logprobs", "logprobsResult", "completion_probabilities", "meta_info", "metadata"),
+        *("weight_version", "weight_versions"),
+    }
+)
+_OF_REQUESTS = frozenset({"token_ids", "input_ids", "prompt"})
+"""The members of answers and of requests that may state tokens. Most calls have none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,8 @@ def tokens_of(call: LLMInteraction, choice: int = 0) -> Tokens:
         own = choice_of(call.response, choice).extra
         if choice == 0:
             own = {**root, **call.response.choices[0].extra}
+    if not (_has_any(own, _OF_ANSWERS) or _has_any(root, _OF_ANSWERS) or _has_any(call.parameters, _OF_REQUESTS)):
+        return Tokens()
     scored = [*_scored_tokens(own)]
     logprobs: list[float] | None = [score for _, score in scored if isinstance(score, int | float)]
     if not logprobs or len(logprobs) < len(scored):
@@ -73,6 +84,10 @@ def tokens_of(call: LLMInteraction, choice: int = 0) -> Tokens:
         logprobs,
         _weight_versions(root, own),
     )
+
+
+def _has_any(members: dict[str, Payload], names: frozenset[str]) -> bool:
+    return any(members[name] is not None for name in names & members.keys())
 
 
 def _prompt_ids(call: LLMInteraction, root: dict[str, Payload], own: dict[str, Payload]) -> Iterator[Payload]:

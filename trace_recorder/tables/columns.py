@@ -6,12 +6,12 @@ for each `CellType`. `cell` converts a value of a run to the type of its column.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from trace_recorder.figures.content.chat_form import utf8_text
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.messages import Payload
 
 CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
@@ -230,7 +230,7 @@ def column_cells(type_: CellType, values: list[Payload]) -> list[Payload]:
 def json_text(value: Payload) -> str:
     """Return a text unchanged, and any other value as JSON. The result can be encoded as UTF-8."""
     if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
+        value = write_json(value)
     return utf8_text(value)
 
 

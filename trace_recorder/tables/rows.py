@@ -5,14 +5,16 @@ A row is a dict with a value for each column name. `columns.py` explains the col
 The table of messages has each distinct message of a run once, with the calls whose prompts have the message. The calls
 of one conversation have consecutive numbers, so that the calls of a message are a few ranges of numbers. If a
 conversation only grows, each message has one range, which ends with the last call. The prompts of such a conversation
-share one array of message numbers, and differ only in where they end. So the time grows with the size of the arrays,
-and not with the number of calls times the length of the history.
+share one array of message numbers, and differ only in where they end. Other prompts of a conversation have few changes
+between them. So the time does not grow with the number of calls times the length of the history.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
@@ -30,6 +32,7 @@ from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages, NumberedMessages
 from trace_recorder.values.messages import MCPCall, Message, Payload, ToolResult
+from trace_recorder.values.prompt_comparison import SharedNumbers
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
@@ -68,19 +71,16 @@ class NumberedCalls:
     def rows(self) -> Iterator[dict[str, Payload]]:
         """Yield a row of the table of messages for each distinct message."""
         equal = EqualMessages(json_key)
-        ranges: list[list[list[int]]] = []
-        first = 1
+        holders = _Holders()
+        call = 0
         for segment in _segments(self._prompts):
-            last = first + len(segment) - 1
-            numbers = equal.numbers_of(segment[-1].messages)
-            ranges += [[] for _ in range(len(equal.messages) - len(ranges))]
-            begin = 0
-            for call, prompt in enumerate(segment, first):
-                for number in numbers[begin : len(prompt.messages)]:
-                    _add_range(ranges[number], call, last)
-                begin = len(prompt.messages)
-            first = last + 1
-        for number, (message, calls) in enumerate(zip(equal.messages, ranges, strict=True), 1):
+            numbers = equal.shared_numbers_of(segment[-1].messages)
+            for prompt in segment:
+                call += 1
+                holders.add(call, numbers.first(len(prompt.messages)))
+        holders.add(call + 1, SharedNumbers(array("q")))
+        for number, message in enumerate(equal.messages, 1):
+            calls = holders.ranges[number - 1]
             yield {
                 "message_number": number,
                 **_message_cells(message),
@@ -113,12 +113,34 @@ def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
         yield segment
 
 
-def _add_range(ranges: list[list[int]], first: int, last: int) -> None:
-    """Add the calls from `first` to `last` to the ranges. Adjacent ranges become one."""
-    if ranges and ranges[-1][1] >= first - 1:
-        ranges[-1][1] = max(ranges[-1][1], last)
-    else:
-        ranges.append([first, last])
+class _Holders:
+    """Finds the calls whose prompts have each message. `ranges` has them as ranges with both ends, by message number.
+
+    Calls are added in the order of their numbers. The range of a message is added with the first call that lacks it.
+    Only the changes of each prompt are read.
+    """
+
+    def __init__(self) -> None:
+        self.ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._before = SharedNumbers(array("q"))
+        self._counts: dict[int, int] = defaultdict(int)
+        """How often the newest prompt has each message."""
+        self._since: dict[int, int] = {}
+        """The call with which the newest range of each message begins, if the newest prompt has the message."""
+
+    def add(self, call: int, numbers: SharedNumbers) -> None:
+        """Add a call with the numbers of the messages in its prompt."""
+        changes, before = numbers.changes_from(self._before), self._before
+        removed = [before.copy(change.position, change.position + change.removed) for change in changes]
+        for number in chain.from_iterable(removed):
+            self._counts[number] -= 1
+        for number in chain.from_iterable(change.inserted for change in changes):
+            self._counts[number] += 1
+            self._since.setdefault(number, call)
+        for number in chain.from_iterable(removed):
+            if not self._counts[number] and number in self._since:
+                self.ranges[number].append((self._since.pop(number), call - 1))
+        self._before = numbers
 
 
 def _message_cells(message: Message) -> dict[str, Payload]:

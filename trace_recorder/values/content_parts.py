@@ -92,7 +92,9 @@ def parts_of(message: Message) -> list[Part]:
         parts += map(part_of, content)
     elif content is not None:
         parts.append(part_of(content))
-    return parts + images_of(message)
+    if message.extra:  # most messages have none
+        parts += images_of(message)
+    return parts
 
 
 def images_of(source: Message | LLMResponse | Choice) -> list[Part]:

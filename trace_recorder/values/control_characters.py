@@ -17,7 +17,7 @@ _PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])
 
 def escape_control_characters(text: str) -> str:
     """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
-    if text.isascii() and text.isprintable():  # most texts are, and this is much faster
+    if (text.isascii() and text.isprintable()) or not has_control_characters(text):  # most texts, and much faster
         return text
     return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 

@@ -15,7 +15,7 @@ There are two equalities. All code that compares messages uses one of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from hashlib import blake2b
 
 from trace_recorder.lazy_patterns import lazy_pattern
@@ -30,6 +30,7 @@ THOUGHT = lazy_pattern(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re
 Agents leave thoughts out of the history. The opening tag is missing if the chat template wrote it at the end of the
 prompt.
 """
+_ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 _CACHE_MARK = "cache_control"
 _json = make_json_writer(", ", ": ", ensure_ascii=True, sort_keys=True)
 """Returns the JSON of a value, as text that does not depend on the order of members."""
@@ -98,30 +99,34 @@ class NormalizedContent(Struct, frozen=True, eq=False, gc=False):
         return tuple([(call.call_id, call.name) for call in self.calls])
 
     @property
-    def keys(self) -> Sequence[Hashable]:
+    def keys(self) -> Iterator[Hashable]:
         """The keys by which an answer is found: its identity, and then its tool calls, if it has any."""
-        if not self.calls:
-            return (self.identity,)
-        return self.identity, self.call_keys
+        yield self.identity
+        if self.calls:
+            yield self.call_keys
 
 
 def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     """Return the normalized content of consecutive messages, or None for an empty answer."""
-    role = messages[0].role
+    first = messages[0]
+    role, calls = first.role, first.tool_calls
     if role == "developer":
         role = "system"
-    calls = messages[0].tool_calls
     if len(messages) > 1:
         calls = tuple(call for message in messages for call in message.tool_calls)
-    parts = [part for message in messages for part in parts_of(message)]
-    text = "".join([part.text for part in parts if isinstance(part, Text)])
+    parts: list[Part] = []
+    if len(messages) == 1 and isinstance(first.content, str) and not first.extra:  # most messages are one text
+        text = first.content
+    else:
+        parts = [part for message in messages for part in parts_of(message)]
+        text = "".join([part.text for part in parts if isinstance(part, Text)])
     others: list[str] = []
     if role == "assistant":
         if "</th" in text:  # every thought has this; without it, the pattern would be tried at each character
             text = THOUGHT.sub("", text, count=1)
     else:
         others = _normalized_others(parts)
-    text = "".join(text.split())
+    text = _without_spaces(text)
     if role == "assistant" and not (text or calls):
         return None
     called = "[]"
@@ -132,6 +137,17 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     if calls:
         identity = _digest(role, called)
     return NormalizedContent(role, digest, identity, calls)
+
+
+def _without_spaces(text: str) -> str:
+    """Return a text without white space.
+
+    Bytes are deleted several times as fast as a text is split, and most white space is ASCII.
+    """
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_SPACES).decode("utf-8", "surrogatepass")
+    if rest.isascii():
+        return rest
+    return "".join(rest.split())
 
 
 def _normalized_others(parts: Sequence[Part]) -> list[str]:
@@ -154,8 +170,8 @@ def says_key(message: Message) -> bytes:
 
 
 def _digest(*texts: str) -> bytes:
-    parts = []
+    digest = blake2b(digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
-        parts += [b"%d:" % len(data), data]
-    return blake2b(b"".join(parts), digest_size=16).digest()
+        digest.update(b"%d:%b" % (len(data), data))
+    return digest.digest()

@@ -136,6 +136,8 @@ class _LongTexts:
         while waiting:
             branch: Payload = waiting.pop()
             for key, member in branch.items() if isinstance(branch, dict) else enumerate(branch):
+                if type(member) in _NUMBERS:
+                    continue
                 if isinstance(member, str):
                     if len(member) >= LONG_CHARACTERS or member.startswith(MARK):
                         branch[key] = self._name_of(member)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from trace_recorder.figures.content.kinds import kind_of_part
 from trace_recorder.values.content_parts import Image, Other, Part, Text, images_of, parts_of
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction, pause_between
 from trace_recorder.values.messages import (
     Choice,
@@ -69,7 +70,7 @@ def json_part(value: Payload, limits: TextLimits, kind: str | None = None) -> Js
 def _cut_json(value: Payload, limits: TextLimits) -> Json:
     if limits.text is None or not isinstance(value, str | list | dict):
         return {"value": value}
-    text = json.dumps(value, ensure_ascii=False)
+    text = write_json(value)
     if len(text) <= limits.text:
         return {"value": value}
     return _beginning(text, limits.text)
@@ -200,7 +201,7 @@ def _length_of_part(part: Part) -> int:
 def _length_of(value: Payload) -> int:
     if isinstance(value, str):
         return len(value)
-    return len(json.dumps(value, ensure_ascii=False))
+    return len(write_json(value))
 
 
 def excerpt(value: Payload) -> str | None:

@@ -6,11 +6,10 @@ part that is neither text nor image.
 
 from __future__ import annotations
 
-import json
-
 from trace_recorder.dialects.json_access import as_dict, as_elements, map_inside
 from trace_recorder.dialects.message_text import text_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.structs import replace
 
@@ -30,7 +29,7 @@ def text_lines(message: Message) -> str:
 def text_of_result_message(message: Message) -> str:
     """Return a message with a tool's result as text: its texts, or its whole content as JSON if a part is not text."""
     if isinstance(message.content, list) and len([*parts_of(message)]) != len(_text_parts(message)):
-        return json.dumps(message.content, ensure_ascii=False)
+        return write_json(message.content)
     return "\n".join(_text_parts(message))
 
 
@@ -73,7 +72,7 @@ def _shortened(raw: Payload, limit: int) -> tuple[str, bool]:
             return f"{value[:80]}... ({len(value) - 80} more characters)"
         return map_inside(short, value)
 
-    return json.dumps(short(raw), ensure_ascii=False), bool(cut)
+    return write_json(short(raw)), bool(cut)
 
 
 def function_of(tool: Tool) -> dict[str, Payload]:
@@ -122,7 +121,7 @@ def arguments_text(call: ToolCall) -> str:
     """Return a call's arguments as JSON text. If the model wrote the arguments as text, the text is unchanged."""
     if isinstance(call.arguments, str):
         return call.arguments
-    return json.dumps(call.arguments, ensure_ascii=False)
+    return write_json(call.arguments)
 
 
 def result_text(result: ToolResult) -> str:
@@ -136,5 +135,5 @@ def result_text(result: ToolResult) -> str:
         if isinstance(value, str):
             return value
         if value is not None:
-            return json.dumps(value, ensure_ascii=False)
+            return write_json(value)
     return ""

@@ -97,14 +97,14 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
     """
     if level == _MESSAGE_LEVEL:
         if id(value) not in messages:
-            messages[id(value)] = b"".join(_canonical_pieces(value, level + 1, messages))
+            messages[id(value)] = _canonical_json(_without_nulls(value))
         yield messages[id(value)]
     elif isinstance(value, dict):
         before = b""
         yield b"{"
         for name in sorted(value):
             if name != "idx" and value[name] is not None:
-                yield before + _scalar_json(name) + b":"
+                yield before + _canonical_json(name) + b":"
                 yield from _canonical_pieces(value[name], level + 1, messages)
                 before = b","
         yield b"}"
@@ -117,14 +117,23 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
             before = b","
         yield b"]"
     else:
-        yield _scalar_json(value)
+        yield _canonical_json(value)
 
 
-def _scalar_json(value: Payload) -> bytes:
+def _without_nulls(value: Payload) -> Payload:
+    """Return a copy of a value without the members that are not hashed."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if name != "idx" and member is not None}
+    if isinstance(value, list):
+        return [*map(_without_nulls, value)]
+    return value
+
+
+def _canonical_json(value: Payload) -> bytes:
     return _write_json(value).encode("utf-8", "surrogatepass")
 
 
-_write_json = make_json_writer(",", ":")
+_write_json = make_json_writer(",", ":", sort_keys=True)
 
 
 def _task(trajectory: Trajectory, all_snapshots: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:

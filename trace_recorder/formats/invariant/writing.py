@@ -44,6 +44,7 @@ from trace_recorder.formats.left_out import (
 from trace_recorder.reading.relations.turn import Turn, answer_of, key_of_agent
 from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -330,7 +331,7 @@ def _annotation(place: int | None, content: Payload, *, kind: AnnotationKind, **
 
 
 def _json(value: Payload) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return write_json(value)
 
 
 def pieces(lines: Iterable[str], _: OutputPlace) -> Iterator[Piece]:

@@ -6,7 +6,6 @@ are in flight or have a damaged request are left out. `docs/views/training.md` l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict, overload
@@ -30,6 +29,7 @@ from trace_recorder.formats.toolbrain.chat_template import ChatTemplate, Rendere
 from trace_recorder.formats.toolbrain.parsing import ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.formats.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.reading.relations.turn import answer_of
+from trace_recorder.values.json_text import write_json
 from trace_recorder.values.messages import Message, Payload, ToolResult
 from trace_recorder.values.trajectory import Trajectory
 
@@ -293,7 +293,7 @@ def _in_one_line(value: Payload) -> str:
 def _text_of(value: Payload) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return write_json(value)
 
 
 def _warnings(turn: ToolBrainTurn) -> Iterator[str]:

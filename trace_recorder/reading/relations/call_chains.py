@@ -122,7 +122,10 @@ class RequestPrompt(Struct, eq=False, gc=False):
         if end > prompt.own and prompt.is_answer(end - 1):
             while begin > prompt.own and prompt.is_assistant(begin - 1):
                 begin -= 1
-        content = normalizer.content_of_new([*self.reading.messages[begin:], answer])
+        merged = [answer]
+        if begin < end:
+            merged = [*self.reading.messages[begin:], answer]
+        content = normalizer.content_of_new(merged)
         place, before = prompt.count_before(begin), prompt.sum_before(begin)
         if content is None:
             return AnswerPrefix(before, None, place)

@@ -7,7 +7,6 @@ span of a call shows the whole prompt, or only the messages after the prompt tha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from trace_recorder.figures.content.chat_form import is_function
 from trace_recorder.figures.content.finish_reasons import Ending, ending_of
 from trace_recorder.figures.content.kinds import kind_of_part
 from trace_recorder.values.content_parts import Image, Part, Text, images_of, parts_of
+from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
@@ -37,7 +37,10 @@ A part of a provider may have a type with the same name, but then its members di
 
 def attribute_json(value: Payload) -> str:
     """Return a value as JSON text that UTF-8 can encode."""
-    return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return encodable(_write_json(value))
+
+
+_write_json = make_json_writer(",", ":")
 
 
 def encodable(text: str) -> str:
