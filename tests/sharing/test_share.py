@@ -21,7 +21,6 @@ from tests.storage.content_tiers.texts import figures_of, found_in
 from trace_recorder import TrajectoryRecorder, load, load_all
 from trace_recorder.errors import SharingError, TrajectoryFormatError
 from trace_recorder.reading.validate import validate
-from trace_recorder.sharing import textless_runs
 from trace_recorder.sharing.contents import shared_contents
 from trace_recorder.sharing.runs import RunToShare, runs_to_share
 from trace_recorder.sharing.shared_file import MOST_RUNS_IN_A_PAGE, SharePlan, write_shared_file
@@ -198,11 +197,11 @@ def test_a_run_that_changes_after_the_summary_is_not_shared(tmp_path: Path) -> N
     assert not (tmp_path / "a.zip").exists()
 
 
-def test_a_run_for_which_there_is_no_room_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_for_which_there_is_no_room_is_made_again(tmp_path: Path) -> None:
     """The temporary directory has a bounded size. Equal texts of all runs have equal digests."""
     paths = [recorded(tmp_path / f"{number}.json", "hello") for number in range(2)]
-    runs, textless = [*runs_to_share(paths, tmp_path)], TextlessRuns(tmp_path)
-    monkeypatch.setattr(textless_runs, "MOST_KEPT_BYTES", runs[0].journal.stat().st_size)
+    runs = [*runs_to_share(paths, tmp_path)]
+    textless = TextlessRuns(tmp_path, runs[0].journal.stat().st_size)
     shared_contents(runs, "none", textless)
     assert [*textless.made] == [runs[0].journal]
 

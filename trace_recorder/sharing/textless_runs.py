@@ -35,8 +35,9 @@ class MadeJournal(NamedTuple):
 class TextlessRuns:
     """The journals without texts that are in a directory. `made` has them by the paths of the runs' own journals."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._directory = directory
+        self._most_bytes = most_bytes
         self._bytes = 0
         self.key = new_key()
         self.made: dict[Path, MadeJournal] = {}
@@ -45,7 +46,7 @@ class TextlessRuns:
         """Yield the records of a run without their texts, and keep them if there is room. Raises OSError."""
         state = state_of(run.journal)
         textless = TextlessJournal(run.journal, self.key)
-        if self._bytes + state.size > MOST_KEPT_BYTES:
+        if self._bytes + state.size > self._most_bytes:
             yield from textless.records()
             return
         self._bytes += state.size

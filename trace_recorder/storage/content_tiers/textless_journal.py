@@ -100,7 +100,8 @@ class TextlessJournal:
         data = self._records.saved_data(record.kind, saved, self._masked_stream)
         if kind == StartFact.kind:
             data["content"] = "none"
-        return TextlessRecord(kind, record.seq, time, data, _without_streams(data))
+        text = _dump({name: data[name] for name in data if name not in STREAM_MEMBERS})
+        return TextlessRecord(kind, record.seq, time, data, text)
 
     def _masked(self, records: Sequence[TextlessRecord]) -> Iterator[TextlessRecord]:
         """Yield the records with the secrets in their identifiers masked. Their texts have no streams before."""
@@ -118,13 +119,6 @@ class TextlessJournal:
     def _masked_stream(self, data: bytes) -> bytes:
         masked, _, _ = self._redaction.mask_stream(data)
         return masked
-
-
-def _without_streams(data: Json) -> str:
-    """Return data in JSON, without encoded streams."""
-    if STREAM_MEMBERS.isdisjoint(data):
-        return _dump(data)
-    return _dump({name: data[name] for name in data if name not in STREAM_MEMBERS})
 
 
 def _data(record: Record, line: bytes) -> Json:
