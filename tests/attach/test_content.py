@@ -162,11 +162,13 @@ def test_masked_hides_people_and_machines(tmp_path: Path, monkeypatch: pytest.Mo
         client = client_of(recorder, lambda _: streamed(*chunks(*texts)))
         client.post(URL, json=asked({"role": "user", "content": "Ask heidi@example.com."}, stream=True))
         assert load(path).status == "running"
+        recorder.finalize(success=True, final_result="total 4\nheidi-k 10\theidi-k")
     run, start = load(path), json.loads((tmp_path / "run.jsonl").read_text().splitlines()[0])["data"]
     assert run.task == "/home/[REDACTED:user-name]/a.py of [REDACTED:user-name]"
     assert run.llm_interactions[0].response.content == (
         "[REDACTED:user-name] wrote to [REDACTED:email-address] from [REDACTED:ip-address]"
     )
+    assert run.final_result == "total 4\n[REDACTED:user-name] 10\t[REDACTED:user-name]"
     assert (start["content"], "host" in start) == ("masked", False)
     assert found_in(["heidi-k", "heidi@example.com", "10.1.2.3", "@exa"], _files(tmp_path)) == []
 
