@@ -38,7 +38,7 @@ from shutil import rmtree
 
 import nox
 
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 NODE_MACHINES = {"aarch64": "arm64", "arm64": "arm64"}
 """Node's names of processors. All others are `x64`."""
 PROGRAMS = (
@@ -167,6 +167,11 @@ SUITES = {
 
 RESULTS = Path(".venv-nox", "results.md")
 FRAMEWORK_RESULTS = Path(".venv-nox", "frameworks.md")
+OWN_WARNINGS = (
+    *("-W", "ignore:'_UnionGenericAlias' is deprecated:DeprecationWarning"),
+    *("-W", r'ignore:"\/" is an invalid escape sequence:SyntaxWarning'),
+)
+"""Older versions of google-genai cause these warnings of Python 3.14 when they are imported."""
 NAMES = "openai anthropic google-genai ollama httpx httpx2 aiohttp httpx-aiohttp"
 INSTALLED = """
 from importlib.metadata import distributions
@@ -185,7 +190,7 @@ nox.options.sessions = ["versions"]
 @nox.parametrize("requirements", ROWS)
 def versions(session: nox.Session, requirements: tuple[str, ...]) -> None:
     """Run the shapes of clients on one set of versions."""
-    session.install("--quiet", "-e.", "hypothesis", "pytest>=9.0", *requirements)
+    session.install("--quiet", "-e.", "hypothesis", "pydantic", "pytest>=9.0", *requirements)
     _run(session, "tests/versions", NAMES.split(), RESULTS)
 
 
@@ -205,7 +210,7 @@ def frameworks(session: nox.Session, framework: str) -> None:
 def _run(session: nox.Session, tests: str, names: list[str], results: Path) -> None:
     """Run tests, and add a line to a file of results."""
     installed = session.run("python", "-c", INSTALLED, *dict.fromkeys(names), silent=True)
-    output = session.run("pytest", tests, *session.posargs, silent=True, success_codes=[0, 1])
+    output = session.run("pytest", *OWN_WARNINGS, tests, *session.posargs, silent=True, success_codes=[0, 1])
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", output)}
     failed = counts.get("failed", 0) + counts.get("error", 0)
     name = re.search(r"\((.*)\)", session.name)[1].strip("'\"")
