@@ -158,7 +158,9 @@ def test_each_message_is_read_once_for_the_summary(tmp_path: Path) -> None:
     names: list[str] = []
     runs = [*runs_to_share([tmp_path / "run.json"], tmp_path)]
 
-    watch(lambda: shared_contents(runs, "full"), lambda frame: names.append(frame.f_code.co_name))
+    watch(
+        lambda: shared_contents(runs, "full", TextlessRuns(tmp_path)), lambda frame: names.append(frame.f_code.co_name)
+    )
 
     prompts = [call.input_messages or () for call in load(tmp_path / "run.json").llm_interactions]
     assert sum(map(len, prompts)) > 10 * len(prompts)
@@ -208,6 +210,18 @@ def test_a_run_for_which_there_is_no_room_is_made_again(tmp_path: Path) -> None:
     write_shared_file(runs, tmp_path / "a.zip", SharePlan("none"), textless=textless)
     first, second = (run.llm_interactions[0].response.content for run in load_all(tmp_path / "a.zip"))
     assert first == second
+
+
+def test_a_run_that_is_named_twice_does_not_change_the_others(tmp_path: Path) -> None:
+    """Each run without texts has a file of its own."""
+    paths = [recorded(tmp_path / f"{number}.json", f"hello {number}") for number in range(2)]
+    first, second = runs_to_share(paths, tmp_path)
+    runs, textless = [first, first, second], TextlessRuns(tmp_path)
+    shared_contents(runs, "none", textless)
+
+    write_shared_file(runs, tmp_path / "a.zip", SharePlan("none"), textless=textless)
+    ids = [load(paths[number]).trajectory_id for number in (0, 0, 1)]
+    assert [run.trajectory_id for run in load_all(tmp_path / "a.zip")] == ids
 
 
 def test_a_page_has_few_runs(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from trace_recorder.sharing.identifiers import ID, Identifier, identifiers_of
 from trace_recorder.sharing.runs import RunToShare
 from trace_recorder.sharing.textless_runs import TextlessRuns
 from trace_recorder.sharing.tier_masker import FoundText, TierMasker, identifies_people
-from trace_recorder.storage.content_tiers.text_digests import new_key
-from trace_recorder.storage.content_tiers.textless_journal import TextlessJournal, TextlessRecord
+from trace_recorder.storage.content_tiers.textless_journal import TextlessRecord
 from trace_recorder.storage.content_tiers.tiers import Content
 from trace_recorder.storage.journal_reader import Record, read_records
 from trace_recorder.storage.redaction.identities import Identities, identities_of_machine, users_in_homes
@@ -83,9 +82,7 @@ class SharedContents:
         return Counter({kind: count for kind, count in self.kinds.items() if identifies_people(kind)})
 
 
-def shared_contents(
-    runs: Sequence[RunToShare], content: Content, textless: TextlessRuns | None = None
-) -> SharedContents:
+def shared_contents(runs: Sequence[RunToShare], content: Content, textless: TextlessRuns) -> SharedContents:
     """Read the runs, and return what is in them, and in the file that is made of them.
 
     `textless` keeps the runs without their texts for the file. Raises OSError and TrajectoryFormatError.
@@ -99,10 +96,7 @@ def shared_contents(
         _add_figures(contents, load_own(run.journal))
     if content == "none":
         for run in runs:
-            if textless is not None:
-                _add_identifiers(contents, textless.records(run))
-            else:
-                _add_identifiers(contents, TextlessJournal(run.journal, new_key()).records())
+            _add_identifiers(contents, textless.records(run))
     return contents
 
 

@@ -6,6 +6,7 @@ Each share has one key for its digests. A run is kept in a temporary directory o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class TextlessRuns:
         self._directory = directory
         self._most_bytes = most_bytes
         self._bytes = 0
+        self._numbers = count()
         self.key = new_key()
         self.made: dict[Path, MadeJournal] = {}
 
@@ -50,7 +52,7 @@ class TextlessRuns:
             yield from textless.records()
             return
         self._bytes += state.size
-        journal = self._directory / f"textless-{len(self.made)}.jsonl"
+        journal = self._directory / f"textless-{next(self._numbers)}.jsonl"
         with journal.open("wb") as file:
             for record in textless.records():
                 file.write(record.line)

@@ -97,16 +97,15 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
     """
     if level == _MESSAGE_LEVEL:
         if id(value) not in messages:
-            messages[id(value)] = _canonical_json(_without_nulls(value))
+            messages[id(value)] = _canonical_json(_all_hashed(value))
         yield messages[id(value)]
     elif isinstance(value, dict):
         before = b""
         yield b"{"
-        for name in sorted(value):
-            if name != "idx" and value[name] is not None:
-                yield before + _canonical_json(name) + b":"
-                yield from _canonical_pieces(value[name], level + 1, messages)
-                before = b","
+        for name, member in sorted(_hashed(value).items()):
+            yield before + _canonical_json(name) + b":"
+            yield from _canonical_pieces(member, level + 1, messages)
+            before = b","
         yield b"}"
     elif isinstance(value, list):
         before = b""
@@ -120,12 +119,17 @@ def _canonical_pieces(value: Payload, level: int, messages: dict[int, bytes]) ->
         yield _canonical_json(value)
 
 
-def _without_nulls(value: Payload) -> Payload:
-    """Return a copy of a value without the members that are not hashed."""
+def _hashed(members: dict[str, Payload]) -> dict[str, Payload]:
+    """Return the members of an object that are hashed."""
+    return {name: member for name, member in members.items() if name != "idx" and member is not None}
+
+
+def _all_hashed(value: Payload) -> Payload:
+    """Return a copy of a value, in which all objects have only their members that are hashed."""
     if isinstance(value, dict):
-        return {name: _without_nulls(member) for name, member in value.items() if name != "idx" and member is not None}
+        return {name: _all_hashed(member) for name, member in _hashed(value).items()}
     if isinstance(value, list):
-        return [*map(_without_nulls, value)]
+        return [*map(_all_hashed, value)]
     return value
 
 

@@ -123,7 +123,7 @@ class RequestPrompt(Struct, eq=False, gc=False):
             while begin > prompt.own and prompt.is_assistant(begin - 1):
                 begin -= 1
         merged = [answer]
-        if begin < end:
+        if begin < end:  # mostly not, and a slice of messages costs several calls
             merged = [*self.reading.messages[begin:], answer]
         content = normalizer.content_of_new(merged)
         place, before = prompt.count_before(begin), prompt.sum_before(begin)

@@ -386,7 +386,7 @@ def _sum(prompt: NormalizedPrompt, before: NormalizedPrompt, kept: Sequence[_Kep
             moved[places].append(_KeptRange(start, part.stop, part.shift))
     if not moved:
         return (prompt.referred.sum + prompt.sum_of(prompt.own, len(prompt.shape))) % MODULUS
-    [(places, same)] = moved.items() if len(moved) == 1 else [max(moved.items(), key=_messages_in)]
+    places, same = max(moved.items(), key=_messages_in)
     total, begin_before, begin = before.sum, before.own, prompt.own
     added = 0
     for part in (*same, _KeptRange(len(before.shape), len(before.shape), len(prompt.shape) - len(before.shape))):
